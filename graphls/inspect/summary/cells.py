@@ -36,8 +36,8 @@ def summarise(graph: Graph, traced: Traced, notes: tuple[str, ...] = ()) -> Summ
     for scope in measures.flops:
         for cell in tree.around(scope):
             cell.flops += measures.flops[scope]
-            cell.made += measures.made[scope]
-            cell.kept += measures.kept[scope]
+            cell.computed += measures.computed[scope]
+            cell.retained += measures.retained[scope]
     for (phase, scope), states in measures.states.items():
         owned = dict.fromkeys(state for state in states if _belongs(state, phase, traced.parameters))
         for cell in tree.around(scope):
@@ -98,8 +98,8 @@ class _Cell:
     calls: int = 0
     states: dict[Value, None] = field(default_factory=dict)
     flops: int = 0
-    made: int = 0
-    kept: int = 0
+    computed: int = 0
+    retained: int = 0
 
 
 def _tree(graph: Graph, traced: Traced) -> CellTree[_Cell]:
@@ -172,8 +172,8 @@ def _row(entry: CellEntry[_Cell], parameters: Mapping[str, Parameter], graph_nam
         parameters=sum(state.type.size for state in cell.states),
         trainable=sum(state.type.size for state in trainable),
         flops=cell.flops,
-        made=cell.made,
-        kept=cell.kept,
+        made=cell.computed,
+        kept=cell.retained,
     )
 
 
@@ -181,15 +181,15 @@ def _row(entry: CellEntry[_Cell], parameters: Mapping[str, Parameter], graph_nam
 class Measures:
     """The operations, bytes and states of the nodes of each cell, without those of inner cells, and of each phase.
 
-    By the path of the cell, for the forward: `flops` counts operations, `made` the bytes of the values that its nodes
-    compute and `kept` of those that the backward reads. `states` are those that the nodes of a phase read, by the phase
-    and the path, but for the seeds of random numbers. A result that shares the memory of an operand has no bytes, and
+    By the path of the cell, for the forward: `flops` counts operations, `computed` the bytes of the values of its nodes
+    and `retained` those of values that the backward reads. `states` are those that the nodes of a phase read, by phase
+    and path, but for the seeds of random numbers. A result that shares the memory of an operand has no bytes, and
     neither have constants and results of branches. A loop counts each iteration, a condition its dearer branch.
     """
 
     flops: Counter[str] = field(default_factory=Counter)
-    made: Counter[str] = field(default_factory=Counter)
-    kept: Counter[str] = field(default_factory=Counter)
+    computed: Counter[str] = field(default_factory=Counter)
+    retained: Counter[str] = field(default_factory=Counter)
     states: dict[tuple[str, str], dict[Value, None]] = field(default_factory=dict)
     phase_flops: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(PHASES, 0)))
     phase_made: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(PHASES, 0)))
@@ -247,13 +247,13 @@ class Memory:
         """Count the results of a node, and the values that it retains if it belongs to the backward."""
         if node.phase == "backward":
             for value in (*node.inputs, *(v for region in node.regions for v in region.outputs)):
-                self._keep(self.source.get(value, value))
+                self._retain(self.source.get(value, value))
         if self._shares(node):
             return
         for value in node.outputs:
             self.measures.phase_made[node.phase] += count * value.type.nbytes
             if node.phase == "forward":
-                self.measures.made[node.scope] += count * value.type.nbytes
+                self.measures.computed[node.scope] += count * value.type.nbytes
                 self.maker[value] = node.scope
 
     def _shares(self, node: Node) -> bool:
@@ -270,8 +270,8 @@ class Memory:
         for result, source in zip(results, sources, strict=True):
             self.source[result] = self.source.get(source, source)
 
-    def _keep(self, value: Value) -> None:
+    def _retain(self, value: Value) -> None:
         """Count a value of the forward as retained, the first time."""
         scope = self.maker.pop(value, None)
         if scope is not None:
-            self.measures.kept[scope] += value.type.nbytes
+            self.measures.retained[scope] += value.type.nbytes

@@ -1,7 +1,7 @@
-"""Unit tests for passes and primitives: a graph as text before and after, and both run on the same numbers.
+"""Unit tests for passes and primitives: graphs as text before and after a pass, both run on the same numbers.
 
-`check_primitive` tries all that must hold for every primitive on the samples of one.
-`reduce_graph` cuts a graph down to what a fault needs, `run_apart` asks for the fault in a process that may die of it.
+`check_primitive` tests the laws of all primitives on the samples of one.
+`reduce_graph` cuts a graph down to what a fault needs, `run_apart` reproduces the fault in a process that may crash.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ _SPECIAL = (np.inf, -np.inf, np.nan, 0.0, -0.0, 6e4, -6e4, 1e-7)
 
 
 def check_pass(passes: Pass | Pipeline | str, before: str, after: str) -> Graph:
-    r"""Assert that a pass (or a pipeline, or its text) makes the graph `after` of the graph `before`.
+    r"""Assert that a pass (or a pipeline, or its text) turns the graph `before` into the graph `after`.
 
-    Returns the graph that was made. Raises AssertionError with the difference where it is another one (of the
+    Returns the resulting graph. Raises AssertionError with the difference where it is another one (of the
     texts, where the structure is the same), and whatever the pass itself raises.
 
-    Raises GraphTypeError for what is no pass and for graphs that are no texts.
+    Raises GraphTypeError for objects that are no passes and for graphs that are no texts.
 
     Examples:
         >>> from graphls.testing import check_pass
@@ -60,18 +60,18 @@ def check_pass(passes: Pass | Pipeline | str, before: str, after: str) -> Graph:
         1
     """
     __tracebackhide__ = True
-    made = as_pipeline(passes).run(parse(before, file="before"), keep=False).graph
-    _assert_same_text(dump(parse(after, file="after")), dump(made))
-    return made
+    graph = as_pipeline(passes).run(parse(before, file="before"), keep=False).graph
+    _assert_same_text(dump(parse(after, file="after")), dump(graph))
+    return graph
 
 
 def check_primitive(primitive: type[Primitive] | Primitive | str) -> None:
-    """Assert that all laws hold for a primitive that hold for those of graphls, on each of its samples.
+    """Assert that the laws of the primitives of graphls hold for a primitive, on each of its samples.
 
-    The type rule says what the NumPy rule makes, in float16, float32 and float64; first and second gradients are the
+    The type rule says what the NumPy rule computes, in float16, float32 and float64; first and second gradients are the
     slopes that finite differences measure in float64, where the sample says that there is one; the ONNX model agrees
     with NumPy in those dtypes and in bfloat16, for a GPU too, and elementwise ones at infinities and nan as well; the
-    text form reads back. Takes a subclass of Primitive, an instance or a name, and milliseconds for each sample.
+    text form reads back. Accepts a subclass of Primitive, an instance or a name; each sample takes milliseconds.
 
     Raises AssertionError that names the law, the sample and the dtype, and GraphTypeError for anything else.
 
@@ -89,7 +89,7 @@ def run_case(path: str | PathLike[str], bless: bool = False) -> None:
     """Check one case file, or rewrite its lower half where `bless` is true.
 
     The file starts with a line `// pass: fold, cse`. The graph before stands above a line of dashes
-    (-----), below it stands the graph after, or `error: ` and words of the message that is to be raised.
+    (-----), below it stands the graph after, or `error: ` and words of the expected message.
     With a line `// keeps values`, both graphs also run on random numbers and must give the same bits;
     `// keeps values 1e-6` allows that relative or absolute difference. Raises AssertionError that shows what differs
     between the graphs or, where values do, the file, the place, by how much, and what is allowed.
@@ -115,25 +115,25 @@ def run_case(path: str | PathLike[str], bless: bool = False) -> None:
     case = _Case.read(Path(path))
     before = parse(case.before, file=str(path))
     try:
-        made = as_pipeline(case.passes).run(before, keep=False).graph
+        after = as_pipeline(case.passes).run(before, keep=False).graph
     except GraphlsError as error:
         if case.expected_error is None and not bless:
             raise
         case.check(f"error: {str(error).splitlines()[0]}\n", str(error), bless)
         return
-    case.check(dump(made), "", bless)
+    case.check(dump(after), "", bless)
     if case.tolerance is not None:
-        _keep_values(case, before, made)
+        _keep_values(case, before, after)
 
 
-def _keep_values(case: _Case, before: Graph, made: Graph) -> None:
-    """Both graphs give the same values; what raises otherwise names the file and its line of the tolerance."""
+def _keep_values(case: _Case, before: Graph, after: Graph) -> None:
+    """Assert that both graphs have the same values; the error names the file and its line of the tolerance."""
     __tracebackhide__ = True
     try:
-        assert_same_values(before, made, tolerance=case.tolerance or 0.0)
+        assert_same_values(before, after, tolerance=case.tolerance or 0.0)
     except AssertionError as error:
-        said = f"// keeps values{f' {case.tolerance:g}' if case.tolerance else ''}"
-        raise AssertionError(f"{case.path} says '{said}', and {case.passes!r} does not. {error}") from None
+        line = f"// keeps values{f' {case.tolerance:g}' if case.tolerance else ''}"
+        raise AssertionError(f"{case.path} says '{line}', and {case.passes!r} does not. {error}") from None
 
 
 @dataclass
@@ -159,19 +159,19 @@ class _Case:
     def expected_error(self) -> str | None:
         return self.after.strip().removeprefix("error:").strip() if self.after.startswith("error:") else None
 
-    def check(self, made: str, message: str, bless: bool) -> None:
+    def check(self, actual: str, message: str, bless: bool) -> None:
         __tracebackhide__ = True
         if bless:
-            self.bless(made, message)
+            self.bless(actual, message)
         elif self.expected_error is not None:
-            found = message and self.expected_error in message
-            assert found, f"expected {self.after.strip()!r}, and there was {made!r}"
+            is_raised = message and self.expected_error in message
+            assert is_raised, f"expected {self.after.strip()!r}, and there was {actual!r}"
         else:
-            _assert_same_text(self.expected_text(), made)
+            _assert_same_text(self.expected_text(), actual)
 
-    def bless(self, made: str, message: str) -> None:
+    def bless(self, actual: str, message: str) -> None:
         if not (message and self.expected_error and self.expected_error in message):
-            write_text(self.path, f"{self.before}{_RULE}\n{made}")
+            write_text(self.path, f"{self.before}{_RULE}\n{actual}")
 
     def expected_text(self) -> str:
         """The lower half as `dump` writes it; line numbers of syntax errors count from the file's top."""
@@ -179,17 +179,17 @@ class _Case:
         return dump(parse(above + self.after, file=str(self.path))) if self.after.strip() else ""
 
 
-def _assert_same_text(expected: str, made: str) -> None:
+def _assert_same_text(expected: str, actual: str) -> None:
     __tracebackhide__ = True
-    assert expected == made, f"The pass made another graph.\n{_difference(expected, made)}"
+    assert expected == actual, f"The pass made another graph.\n{_difference(expected, actual)}"
 
 
-def _difference(expected: str, made: str) -> str:
-    """What differs in structure from the graph that was expected; where nothing does, the lines that differ."""
-    difference = parse(expected).diff(parse(made)) if expected else None
+def _difference(expected: str, actual: str) -> str:
+    """The structural difference from the expected graph; where there is none, the lines that differ."""
+    difference = parse(expected).diff(parse(actual)) if expected else None
     if difference:
         return str(difference)
-    diff = "\n".join(unified_diff(expected.splitlines(), made.splitlines(), "expected", "made", lineterm="", n=99))
+    diff = "\n".join(unified_diff(expected.splitlines(), actual.splitlines(), "expected", "made", lineterm="", n=99))
     return diff if difference is None else f"{difference}\n{diff}"
 
 

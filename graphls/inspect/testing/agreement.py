@@ -1,4 +1,4 @@
-"""Whether two arrays agree, bit for bit or within a tolerance, and in words how they do not."""
+"""Comparison of two arrays, bit for bit or within a tolerance, with their difference in words."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def same_bits(first: Array, second: Array) -> bool:
 
 
 def differing(first: Array, second: Array, tolerance: float) -> Array:
-    """Which elements of two arrays of one dtype and shape do not agree.
+    """A mask of the elements of two arrays of one dtype and shape that do not agree.
 
     Floats may differ by `tolerance`, relatively or absolutely; integers and bools, and all without one, have the same
     bits. Every nan counts as the same.
@@ -36,7 +36,7 @@ def differing(first: Array, second: Array, tolerance: float) -> Array:
 
 
 def disagreement(first: Array, second: Array, tolerance: float) -> str:
-    """How two arrays do not agree: where most, by how much, and what is allowed; nothing where they do."""
+    """The disagreement of two arrays in words: where it is largest, by how much, and the tolerance; "" if none."""
     if not _is_alike(first, second):
         return f"{first.dtype} of shape {first.shape} before, {second.dtype} of shape {second.shape} after"
     wrong = differing(first, second, tolerance)
@@ -60,7 +60,7 @@ def _is_alike(first: Array, second: Array) -> bool:
 
 
 def _other_bits(first: Array, second: Array) -> Array:
-    """Which elements have other bits, and are not both nan."""
+    """A mask of the elements that have other bits and are not both nan."""
     size = (*first.shape, first.dtype.itemsize)
     a, b = (np.frombuffer(array.tobytes(), np.uint8).reshape(size) for array in (first, second))
     return np.asarray((a != b).any(-1) & ~((first != first) & (second != second)))

@@ -1,4 +1,4 @@
-"""The laws that hold for every primitive on each of its samples, of this project and of others.
+"""The laws of primitives, of this project and of others, which hold on each of their samples.
 
 Each is a function of the primitive, a sample and a float dtype, in which the float32 operands of the sample are drawn;
 it raises AssertionError, or whatever a rule of the primitive raises. `LAWS` lists them with their dtypes.
@@ -46,10 +46,10 @@ def has_types_of_numpy(primitive: Primitive, sample: Sample, dtype: DType) -> No
     with np.errstate(all="ignore"):
         results = primitive.computed(tuple(draw(sample, types)), sample.attrs)
     wide = [t.with_dtype(float32) if t.dtype.is_half and primitive.half != "native" else t for t in inferred]
-    found = [type_of(np.asarray(r)) for r in results]
-    if found != wide:
-        said, made = ", ".join(map(str, wide)), ", ".join(map(str, found))
-        raise AssertionError(f"The type rule says {said}, and NumPy makes {made}.")
+    computed = [type_of(np.asarray(r)) for r in results]
+    if computed != wide:
+        stated, actual = ", ".join(map(str, wide)), ", ".join(map(str, computed))
+        raise AssertionError(f"The type rule says {stated}, and NumPy makes {actual}.")
 
 
 def reads_back(primitive: Primitive, sample: Sample, dtype: DType) -> None:
@@ -75,8 +75,8 @@ def has_second_gradient(primitive: Primitive, sample: Sample, dtype: DType) -> N
     """The gradient of the gradient is the slope of the first."""
     e, inputs, results = _on_operands(primitive, sample, dtype)
     seeds = _seeds(results, "g")
-    found = backpropagate(e, zip(results, seeds, strict=True), inputs)
-    gradients = [g for g in found if g is not None]
+    all_gradients = backpropagate(e, zip(results, seeds, strict=True), inputs)
+    gradients = [g for g in all_gradients if g is not None]
     random = np.random.default_rng(9)
     weights = [np.asarray(random.normal(size=v.type.shape)) for v in results]
     _check_gradients(e, [*inputs, *seeds], gradients, [*draw(sample, in_dtype(sample, dtype)), *weights])
@@ -95,18 +95,19 @@ def _seeds(results: Sequence[Value], prefix: str) -> list[Value]:
 
 
 def _check_gradients(e: Builder, inputs: list[Value], results: list[Value], arrays: list[Array]) -> None:
-    """The gradients of random weighted sums of the results against central differences."""
+    """Check the gradients of random weighted sums of the results against central differences."""
     seeds = _seeds(results, f"seed{len(inputs)}_")
     function = Graph("f", tuple(inputs), (), tuple(e.nodes), (), tuple(results))
-    made = [(i, g) for i, g in enumerate(backpropagate(e, zip(results, seeds, strict=True), inputs)) if g is not None]
-    whole = Graph("gradient", (*inputs, *seeds), (), tuple(e.nodes), (), tuple(g for _, g in made))
-    verify(whole)
+    gradients = backpropagate(e, zip(results, seeds, strict=True), inputs)
+    indexed = [(i, g) for i, g in enumerate(gradients) if g is not None]
+    gradient_graph = Graph("gradient", (*inputs, *seeds), (), tuple(e.nodes), (), tuple(g for _, g in indexed))
+    verify(gradient_graph)
     for direction in range(2):
         random = np.random.default_rng(direction)
         weights = [np.asarray(random.normal(size=v.type.shape)) for v in results]
         steps = [np.asarray(random.normal(size=a.shape)) if a.dtype == float else None for a in arrays]
-        found = interpret(whole, [*arrays, *weights])[0]
-        slope = sum(float(np.sum(g * steps[i])) for (i, _), g in zip(made, found, strict=True))
+        values = interpret(gradient_graph, [*arrays, *weights])[0]
+        slope = sum(float(np.sum(g * steps[i])) for (i, _), g in zip(indexed, values, strict=True))
         measured = _measured_slope(function, arrays, steps, weights)
         if not abs(slope - measured) <= max(1e-5 * abs(measured), 1e-5):
             raise AssertionError(f"In a random direction the rule gives {slope:.9g}, and differences {measured:.9g}.")
@@ -134,8 +135,8 @@ def agrees_with_numpy(primitive: Primitive, sample: Sample, dtype: DType) -> Non
 
 def _assert_all_close(lowered: Lowered, graph: Graph, arrays: list[Array], units: Sequence[DType]) -> None:
     expected = interpret(graph, arrays)[0]
-    for found, wanted, unit in zip(run(lowered, graph, arrays), expected, units, strict=True):
-        assert_close(found, wanted, unit)
+    for output, value, unit in zip(run(lowered, graph, arrays), expected, units, strict=True):
+        assert_close(output, value, unit)
 
 
 def _checked(lowered: Lowered) -> Lowered:
@@ -164,7 +165,7 @@ def is_well_typed_in_native_half(primitive: Primitive, sample: Sample, dtype: DT
 def agrees_on_a_gpu(primitive: Primitive, sample: Sample, dtype: DType) -> None:
     """The model for a GPU gives what NumPy gives, in float32, which the CPU computes as a GPU does.
 
-    That its kernels go wrong is told by refusing to trust any.
+    No kernel is trusted, as those of a GPU may be wrong.
     """
     graph = single(primitive, sample, in_dtype(sample, dtype))
     lowered = _checked(lower(graph, device="cuda", kernel_is_right=lambda *_: False))
@@ -183,7 +184,7 @@ def keeps_special_numbers(primitive: Primitive, dtype: DType) -> None:
 
 
 def check_special(primitive: Primitive, arrays: list[Array], attrs: Mapping[str, object]) -> None:
-    """The ONNX model against NumPy on given operands, within roundings of their float dtype."""
+    """Check the ONNX model against NumPy on these operands, within roundings of their float dtype."""
     graph = single(primitive, Sample((), attrs), tuple(map(type_of, arrays)))
     dtype = next(t.dtype for t in map(type_of, arrays) if t.dtype.is_float)
     lowered = lower(graph, kernel_is_right=is_right)
@@ -213,21 +214,22 @@ OF_SMOOTH: tuple[Law, ...] = (has_gradient, has_second_gradient)
 def check(primitive: type[Primitive] | Primitive | str) -> None:
     """Try every law on every sample; raises AssertionError that names the primitive, the law and the sample."""
     __tracebackhide__ = True
-    found = _instance(primitive)
-    _hold(found, is_stated, "", partial(is_stated, found))
-    for law, dtype, number, sample in _trials(found):
+    instance = _instance(primitive)
+    _hold(instance, is_stated, "", partial(is_stated, instance))
+    for law, dtype, number, sample in _trials(instance):
         place = f" on its sample {number} ({', '.join(map(str, sample.types))}) in {dtype.numpy.name}"
-        _hold(found, law, place, partial(law, found, sample, dtype))
-    for dtype in FLOATS if is_elementwise(found) else ():
-        _hold(found, keeps_special_numbers, f" in {dtype.numpy.name}", partial(keeps_special_numbers, found, dtype))
+        _hold(instance, law, place, partial(law, instance, sample, dtype))
+    for dtype in FLOATS if is_elementwise(instance) else ():
+        trial = partial(keeps_special_numbers, instance, dtype)
+        _hold(instance, keeps_special_numbers, f" in {dtype.numpy.name}", trial)
 
 
 def _instance(primitive: object) -> Primitive:
     known = lookup(primitive) if isinstance(primitive, str) else primitive
-    found = known() if isinstance(known, type) and issubclass(known, Primitive) else known
-    if not isinstance(found, Primitive):
+    instance = known() if isinstance(known, type) and issubclass(known, Primitive) else known
+    if not isinstance(instance, Primitive):
         raise GraphTypeError(f"check_primitive takes a subclass of Primitive, or its name, not {primitive!r}.")
-    return found
+    return instance
 
 
 def _trials(primitive: Primitive) -> Iterator[tuple[Law, DType, int, Sample]]:
@@ -248,8 +250,8 @@ def _hold(primitive: Primitive, law: Callable[..., None], place: str, trial: Cal
         raise AssertionError(message) from (None if isinstance(error, (AssertionError, GraphlsError)) else error)
 
 
-def backpropagate(e: Builder, seeds: Iterable[tuple[Value, Value]], wanted: Sequence[Value]) -> list[Value | None]:
-    """The gradients of `wanted` from those of some results, through the nodes that `e` holds so far."""
+def backpropagate(e: Builder, seeds: Iterable[tuple[Value, Value]], values: Sequence[Value]) -> list[Value | None]:
+    """The gradients of some values from those of some results, through the nodes that `e` holds so far."""
     nodes, gradients = list(e.nodes), dict[Value, Value]()
 
     def accumulate(value: Value, gradient: Value) -> None:
@@ -258,10 +260,10 @@ def backpropagate(e: Builder, seeds: Iterable[tuple[Value, Value]], wanted: Sequ
     for value, seed in seeds:
         accumulate(value, seed)
     for node in reversed(nodes):
-        given = tuple(gradients.get(v) for v in node.outputs)
-        if all(g is None for g in given) or not node.inputs:
+        outputs = tuple(gradients.get(v) for v in node.outputs)
+        if all(g is None for g in outputs) or not node.inputs:
             continue
-        g = given if len(given) > 1 else given[0]
+        g = outputs if len(outputs) > 1 else outputs[0]
         if node.primitive.vjp is None:
             raise GraphTypeError(f"{node.primitive.name} has no gradient rule; define its method vjp.")
         results = node.primitive.vjp(e, g, *node.inputs, *node.outputs, **node.attrs)
@@ -272,11 +274,11 @@ def backpropagate(e: Builder, seeds: Iterable[tuple[Value, Value]], wanted: Sequ
         for value, gradient in zip(node.inputs, results, strict=True):
             if gradient is not None:
                 accumulate(value, unbroadcast(e, gradient, value))
-    return [gradients.get(v) for v in wanted]
+    return [gradients.get(v) for v in values]
 
 
 def unbroadcast(e: Builder, gradient: Value, value: Value) -> Value:
-    """The gradient of an operand that broadcasting made wide, summed to the operand's shape."""
+    """The gradient of a broadcast operand, summed to the shape of the operand."""
     if gradient.type.dtype is not value.type.dtype:
         raise GraphTypeError(f"The gradient {gradient.type} of an operand {value.type} has another dtype; cast it.")
     shape, target = gradient.type.shape, value.type.shape

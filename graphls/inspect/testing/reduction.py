@@ -1,4 +1,4 @@
-"""Delta debugging of graphs: cut away what a fault does not need, even one that ends the process."""
+"""Delta debugging of graphs: cuts away all that a fault does not need, even a fault that crashes the process."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ def reduce_graph(graph: Graph, predicate: Predicate, *, attempts: int = 2000) ->
     """The smallest graph that could be cut out of `graph` so that `predicate` still holds for it.
 
     Outputs and writes are dropped, nodes at any depth become inputs of the graph, conditions become one of their
-    branches, and nodes give way to an operand of their type, as long as anything goes, in at most so many `attempts`.
-    Each graph that is tried is valid and has no dead nodes; what becomes an input keeps its name. A
-    GraphlsError in the predicate counts as false. Where the fault may end the process, the predicate asks `run_apart`.
+    branches, and nodes are replaced by an operand of their type, as long as the predicate holds, in at most `attempts`
+    attempts. Each graph that is tried is valid and has no dead nodes; values that become inputs keep their names. A
+    GraphlsError in the predicate counts as false. Where the fault may crash the process, the predicate calls
+    `run_apart`.
 
     Raises GraphValueError where the predicate does not hold for `graph` itself.
 
@@ -98,9 +99,9 @@ class _Reducer:
         return graph
 
     def with_first(self, graph: Graph, candidates_of: Callable[[Graph], Iterator[Graph]]) -> Graph:
-        """The first candidate of the first candidate and so on, as long as the predicate holds for one."""
-        while (found := next(filter(self.holds, candidates_of(graph)), None)) is not None:
-            graph = found
+        """Replace the graph by the first candidate for which the predicate holds, as long as there is one."""
+        while (match := next(filter(self.holds, candidates_of(graph)), None)) is not None:
+            graph = match
         return graph
 
 
@@ -125,9 +126,9 @@ def _without_nodes(graph: Graph, nodes: Sequence[Node]) -> Graph:
 
 
 def _trimmed(graph: Graph) -> Graph:
-    """The graph without dead nodes, control edges to what is gone, and what it no longer reads.
+    """The graph without dead nodes, control edges to removed nodes, and unread inputs and states.
 
-    Values that nothing defines any more become inputs.
+    Values that no node defines any more become inputs.
     """
     nodes = _live(graph.nodes, [*graph.outputs, *(w.value for w in graph.writes)])
     body = Graph(graph.name, (), (), nodes, (), (*graph.outputs, *(w.value for w in graph.writes)))
@@ -143,13 +144,13 @@ def _is_new(value: Value, graph: Graph) -> bool:
 
 
 def _live(nodes: Sequence[Node], results: Iterable[Value]) -> tuple[Node, ...]:
-    needed, kept = set(results), []
+    live, retained = set(results), []
     for node in reversed(nodes):
-        if needed.isdisjoint(node.outputs):
+        if live.isdisjoint(node.outputs):
             continue
-        kept.append(with_regions(node, lambda region: region.replace(nodes=_live(region.nodes, region.outputs))))
-        needed.update(uses(kept[-1]))
-    return tuple(_with_known_edges(reversed(kept)))
+        retained.append(with_regions(node, lambda region: region.replace(nodes=_live(region.nodes, region.outputs))))
+        live.update(uses(retained[-1]))
+    return tuple(_with_known_edges(reversed(retained)))
 
 
 def _with_known_edges(nodes: Iterable[Node]) -> Iterator[Node]:
@@ -161,7 +162,7 @@ def _with_known_edges(nodes: Iterable[Node]) -> Iterator[Node]:
 
 
 def _bypassed(graph: Graph) -> Iterator[Graph]:
-    """Each node in turn gone, its result exchanged for an operand of its type."""
+    """The graph without each node in turn, its result replaced by an operand of its type."""
     for node in _nodes(graph):
         if len(node.outputs) != 1 or node.regions or node.output.type == TOKEN:
             continue
@@ -178,7 +179,7 @@ def _exchanged(graph: Graph, removed: set[Node], mapping: dict[Value, Value]) ->
 
 
 def _with_branch(graph: Graph) -> Iterator[Graph]:
-    """Each condition in turn exchanged for one of its branches."""
+    """The graph with each condition in turn replaced by one of its branches."""
     for node in graph.nodes:
         for region in node.regions if node.primitive.is_branch else ():
             at = graph.nodes.index(node)
@@ -189,9 +190,9 @@ def _with_branch(graph: Graph) -> Iterator[Graph]:
 
 @dataclass(frozen=True)
 class Ending:
-    """How a call in a process of its own ended: it `returned`, `raised`, `died` or `hung`.
+    """The end of a call in a process of its own, by its kind: it `returned`, `raised`, `died` or `hung`.
 
-    `text` is what was returned, the exception, or the name of the signal that ended the process.
+    `text` is the returned value, the exception, or the name of the signal that ended the process.
 
     Examples:
         >>> from graphls.testing import Ending
@@ -204,11 +205,11 @@ class Ending:
 
 
 def run_apart(function: Callable[[Graph], object], graph: Graph, *, seconds: float = 60.0, start: str = "") -> Ending:
-    """Call `function(graph)` in a process of its own, which may die, and say how that ended.
+    """Call `function(graph)` in a process of its own, which may crash, and return how that ended.
 
     `start` is "fork" or "spawn"; by default processes are forked where the system can, which takes milliseconds. One
     that is spawned imports the function again, so it must stand at the top of a module. After `seconds` the
-    process is ended. Raises GraphValueError for another `start`.
+    process is killed. Raises GraphValueError for another `start`.
 
     Examples:
         >>> import os
@@ -240,7 +241,7 @@ def run_apart(function: Callable[[Graph], object], graph: Graph, *, seconds: flo
 
 
 def _child(sender: Any, function: Callable[[Graph], object], text: str) -> None:
-    faulthandler.disable()  # which would print what the ending says
+    faulthandler.disable()  # which would print the same as the ending
     try:
         ending = "returned", repr(function(parse(text)))
     except BaseException as error:
@@ -250,7 +251,7 @@ def _child(sender: Any, function: Callable[[Graph], object], text: str) -> None:
 
 
 def _signal_name(code: int | None) -> str:
-    """SIGFPE for -8, and so on."""
+    """The name of the signal of a negative exit code, such as SIGFPE for -8."""
     try:
         return signal.Signals(-(code or 0)).name
     except ValueError:

@@ -23,7 +23,7 @@ def in_dtype(sample: Sample, dtype: DType) -> tuple[Type, ...]:
 
 
 def draw(sample: Sample, types: Sequence[Type], seed: int = 0) -> list[Array]:
-    """Operands of these types, as the sample says they are drawn."""
+    """Random operands of these types, within the limits of the sample."""
     random = np.random.default_rng(seed)
     return [_drawn(random, sample, kind) for kind in types]
 
@@ -53,31 +53,31 @@ def run(lowered: Lowered, graph: Graph, arrays: list[Array]) -> list[Array]:
     feeds = dict(zip(lowered.inputs, arrays, strict=True))
     for node, name in lowered.host:
         (feeds[name],) = node.primitive.evaluate(tuple(arrays), node.attrs, (node.output.type,))
-    needed = {i.name for i in session.get_inputs()}
-    return list(session.run(list(lowered.outputs), {k: v for k, v in feeds.items() if k in needed}))
+    names = {i.name for i in session.get_inputs()}
+    return list(session.run(list(lowered.outputs), {k: v for k, v in feeds.items() if k in names}))
 
 
 def _opened(model: bytes) -> Any:
-    """A session of a model; where the runtime fuses operators to one that it cannot run, one that fuses none."""
+    """A session of a model; without optimizations where the runtime fuses operators to one that it cannot run."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.log_severity_level = 3
     try:
         return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-    except Exception:  # what cannot run at all is refused again
+    except Exception:  # a model that cannot run at all is refused again
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
-def assert_close(found: Array, expected: Array, dtype: DType) -> None:
+def assert_close(actual: Array, expected: Array, dtype: DType) -> None:
     """Assert equal types, infinities and nans, and numbers within a few roundings of `dtype`."""
     __tracebackhide__ = True
-    if type_of(found) != type_of(expected):
-        raise AssertionError(f"The model gives {type_of(found)}, and NumPy {type_of(expected)}.")
-    if found.dtype.kind != "f":
-        np.testing.assert_array_equal(found, expected)
+    if type_of(actual) != type_of(expected):
+        raise AssertionError(f"The model gives {type_of(actual)}, and NumPy {type_of(expected)}.")
+    if actual.dtype.kind != "f":
+        np.testing.assert_array_equal(actual, expected)
         return
     unit = ROUNDING[dtype]
     np.testing.assert_allclose(
-        found.astype(np.float64), expected.astype(np.float64), rtol=16 * unit, atol=16 * unit, equal_nan=True
+        actual.astype(np.float64), expected.astype(np.float64), rtol=16 * unit, atol=16 * unit, equal_nan=True
     )

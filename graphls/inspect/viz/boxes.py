@@ -1,4 +1,4 @@
-"""What stands in the box of a node, a group or a port."""
+"""The text in the box of a node, a group or a port."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def nodes_of(child: Child) -> Iterator[Node]:
 
 
 def title(child: Child) -> str:
-    """What a box is headed by: a primitive, the label of a group, or what kind of port it is."""
+    """The title of a box: a primitive, the label of a group, or the kind of a port."""
     if isinstance(child, Node):
         return shown(child.primitive.name)
     return shown(child.kind if isinstance(child, Port) else child.label)
 
 
 def detail(child: Child) -> str:
-    """What stands below: the results of a node, the value of a port, how much is in a group."""
+    """The text below the title: the results of a node, the value of a port, the number of nodes in a group."""
     if isinstance(child, Node):
         return listed(child.outputs)
     if isinstance(child, Port):
@@ -46,7 +46,7 @@ def detail(child: Child) -> str:
 
 
 def heading(group: Group) -> tuple[str, str]:
-    """The one line of an open group: its title, and the results of a node with regions."""
+    """The only line of an open group: its title, and the results of a node with regions."""
     return title(group), detail(group) if group.kind == "node" else ""
 
 
@@ -55,7 +55,7 @@ def _count(number: int) -> str:
 
 
 def listed(values: Iterable[Value]) -> str:
-    """A few names, and how many more there are."""
+    """A few names, and the number of the others."""
     names = list(dict.fromkeys(map(reference, values)))
     more = f" +{len(names) - MOST_NAMES}" if len(names) > MOST_NAMES else ""
     return ", ".join(map(shown, names[:MOST_NAMES])) + more
@@ -70,7 +70,7 @@ class Words:
 
 
 class States:
-    """Which states each node reads, and which writes take what it makes."""
+    """The states that nodes read, and those that their results are written to."""
 
     def __init__(self, graph: Graph) -> None:
         self.written: dict[Value, list[Value]] = {}
@@ -87,16 +87,16 @@ class States:
         return list(dict.fromkeys(v for node in nodes_of(child) for v in node.inputs if v.is_state))
 
     def writes(self, child: Child) -> list[Value]:
-        """The states that what is made in a child becomes at the end of the step."""
-        made = (value for node in nodes_of(child) for value in node.outputs)
-        return [state for value in made for state in self.written.get(value, ())]
+        """The states that results in a child are written to at the end of the step."""
+        values = (value for node in nodes_of(child) for value in node.outputs)
+        return [state for value in values for state in self.written.get(value, ())]
 
 
-def words(child: Child, taken: Mapping[Value, None], states: States) -> Words:
-    """What stands in a box; `taken` are the values that no edge of the drawing brings it."""
+def words(child: Child, incoming: Mapping[Value, None], states: States) -> Words:
+    """The text in a box; `incoming` are the values that it reads without an edge in the drawing."""
     texts = [detail(child)]
     if not isinstance(child, Port):
-        reads, writes = list(dict.fromkeys([*states.reads(child), *taken])), states.writes(child)
+        reads, writes = list(dict.fromkeys([*states.reads(child), *incoming])), states.writes(child)
         texts += [f"← {listed(reads)}"] if reads else []
         texts += [f"→ {listed(writes)}"] if writes else []
     return Words(tuple(broken(title(child), WIDEST)), tuple(line for text in texts for line in broken(text, WIDEST)))

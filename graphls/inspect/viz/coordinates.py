@@ -1,4 +1,4 @@
-"""Coordinates for a drawing in which some groups are open and the others folded."""
+"""The coordinates of a drawing in which some groups are open and the others folded."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from graphls.ir.graph import Graph, Value
 
 MOST_BOXES = 120
 COLUMN, BOLD, LINE, PADDING = 6.5, 1.2, 14, 8
-"""How wide a column of text is and how much wider a bold one, how high a line, and the room around it, in pixels."""
+"""The width of a column of text, the factor of a bold one, the height of a line, and the padding, in pixels."""
 ACROSS, BETWEEN, HEADER = 18, 34, 26
-"""The gap between boxes of a row, between rows, and the height of the header of an open group."""
+"""The gaps between boxes of a row and between rows, and the height of the header of an open group."""
 THIN, STIFF = 10, 200.0
-"""The width of a slot that only a line passes, and how strongly it keeps the line straight; a box as its width."""
+"""The width of a waypoint, and its weight, which keeps lines straight; the weight of a box is its width."""
 
 Run = tuple[float, float, float]
 """A vertical piece of a line: x, and y from and to."""
@@ -59,7 +59,7 @@ class Drawing:
 
 @dataclass(frozen=True, eq=False)
 class _Frame:
-    """An open group by itself: where each slot begins and how large it is."""
+    """An open group by itself: the position and the size of each slot."""
 
     width: float
     height: float
@@ -73,19 +73,19 @@ class _Frame:
 def opened(root: Group, most: int = MOST_BOXES) -> set[Group]:
     """The groups to open so that about `most` boxes are shown: outer ones first, and those of states last.
 
-    What would show a single node only stays folded, as do groups of ports.
+    Groups that would show a single node stay folded, as do groups of ports.
     """
-    found: set[Group] = set()
+    groups: set[Group] = set()
     shown, first, last = 0, deque([root]), deque[Group]()
     while first or last:
         group = (first or last).popleft()
         if group is root or (_is_worth_it(group) and shown + len(group.children) <= most):
-            found.add(group)
+            groups.add(group)
             shown += len(group.children)
             for child in group.children:
                 if isinstance(child, Group):
                     (last if child.kind == "states" else first).append(child)
-    return found
+    return groups
 
 
 def _is_worth_it(group: Group) -> bool:
@@ -112,7 +112,7 @@ class _Placer:
         return drawing
 
     def frame(self, group: Group) -> _Frame:
-        """Everything in an open group, relative to its corner."""
+        """The layout of an open group, relative to its corner."""
         layers = layered(group, self.links)
         inner: dict[Child, _Frame] = {
             c: self.frame(c) for c in group.children if isinstance(c, Group) and c in self.is_open
@@ -145,15 +145,15 @@ class _Placer:
         return _Frame(round(room), y - BETWEEN + ACROSS, areas, inner, texts, bottoms, layers)
 
     def header(self, group: Group) -> float:
-        """The room that the first line of an open group needs."""
+        """The width of the first line of an open group."""
         return columns("".join(heading(group))) * COLUMN * BOLD + 6 * PADDING
 
     def text(self, child: Child, layers: Layers) -> Words:
-        taken: dict[Value, None] = dict.fromkeys(layers.incoming.get(child, ()))
+        incoming: dict[Value, None] = dict.fromkeys(layers.incoming.get(child, ()))
         for edge in layers.edges:
             if edge.broken and edge.target is child:
-                taken.update(dict.fromkeys(edge.values))
-        return words(child, taken, self.states)
+                incoming.update(dict.fromkeys(edge.values))
+        return words(child, incoming, self.states)
 
     def size(self, slot: Slot, inner: Mapping[Child, _Frame], texts: Mapping[Child, Words]) -> tuple[float, float]:
         if isinstance(slot, Waypoint):

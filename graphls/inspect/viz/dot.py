@@ -16,7 +16,7 @@ def to_dot(graph: Graph) -> str:
     """The graph in the DOT language; the same graph gives the same text.
 
     Phases, cells, regions and segments are clusters, states cylinders; a segment has a border of the colour of its
-    engine, and each engine a box that names it. What a node with regions gives comes from its own box,
+    engine, and each engine a box that names it. The results of a node with regions come from its own box,
     to which the regions yield. Nodes of an overflow window, and those that open and close it, have amber borders.
 
     Examples:
@@ -37,8 +37,8 @@ class _Dot:
         self.edges: list[tuple[Value, str, str]] = []
         self.joins: list[str] = []
         self.count = 0
-        found = windows(graph)
-        self.amber = {node for start, get, inside in found for node in (start, get, *inside)}
+        overflow_windows = windows(graph)
+        self.amber = {node for start, get, inside in overflow_windows for node in (start, get, *inside)}
 
     def lines(self) -> Iterator[str]:
         yield f"digraph {_quoted(self.graph.name)} {{"
@@ -60,7 +60,7 @@ class _Dot:
         yield "}"
 
     def named(self, *values: Value) -> str:
-        """The name of a new box, which gives these values."""
+        """The name of a new box, which defines these values."""
         name = f"n{self.count}"
         self.count += 1
         self.names.update((value, name) for value in values)

@@ -1,4 +1,4 @@
-"""One HTML file that shows the stages of a graph: no network, no server, it opens from disk."""
+"""Pages of the stages of a graph: one HTML file that opens from disk, without a network or a server."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _asset(name: str) -> str:
 
 
 def _hash(text: str) -> str:
-    """The source by which the page's policy knows its own script and style, so that nothing else runs in it."""
+    """The source expression of a script or style in the policy of the page, so that no other one runs in it."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
@@ -89,7 +89,7 @@ MARKS = {"+": "added", "-": "removed", "~": "changed"}
 
 
 def difference_card(difference: Difference) -> str:
-    """The text of a difference as HTML, with a colour for each mark; of a long one the first lines."""
+    """The text of a difference as HTML, with a colour for each mark; the first lines of a long one."""
     first, *lines = str(difference).splitlines()
     names = (shown(graph.name, 60) for graph in (difference.before, difference.after))
     page = Page("Difference of graphs", "From @{} to @{}".format(*names))

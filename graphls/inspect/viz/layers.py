@@ -1,4 +1,4 @@
-"""The children of a group in rows, top to bottom in the direction of the edges."""
+"""Layered layout: the children of a group in rows, top to bottom in the direction of the edges."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from graphls.ir.graph import Value
 from graphls.ir.reachability import stable_order
 
 LONGEST = 8
-"""An edge over more rows than that is broken: both of its ends show a stub."""
+"""The most rows of an edge; a longer one is broken, and both of its ends show a stub."""
 WIDEST = 12
-"""The most boxes of a row; what would be a wider one becomes several."""
+"""The most boxes of a row; wider ones become several."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +31,7 @@ Slot: TypeAlias = "Child | Waypoint"
 
 @dataclass(frozen=True, eq=False)
 class Edge:
-    """What one child gives another: data, or with `control` an order only.
+    """An edge from one child to another: data, or with `control` an order only.
 
     A long edge passes `via` one waypoint in each row between, which edges of the same source and kind share, so that
     they are drawn as one line that forks. A `broken` one is too long to be drawn and has none.
@@ -46,7 +46,7 @@ class Edge:
 
     @property
     def steps(self) -> tuple[tuple[Slot, Slot], ...]:
-        """What it joins in neighbouring rows, from the source to the target; none where it is broken."""
+        """The pairs of slots that it joins in neighbouring rows, from source to target; none where it is broken."""
         return () if self.broken else tuple(pairwise((self.source, *self.via, self.target)))
 
 
@@ -61,10 +61,10 @@ class Layers:
 
 
 def layered(group: Group, links: Links) -> Layers:
-    """The layers of one group; `links = Links(root)` is made once for all groups of a tree.
+    """The layers of one group; `Links(root)` is computed once for all groups of a tree.
 
-    Every edge leads to a lower row. A child is in the row that the longest path to it says, but one that needs
-    nothing stands right above its first user. Parts that no edge joins stand side by side, and below each other where
+    Every edge leads to a lower row. The row of a child is the length of the longest path to it, but a child without
+    operands stands right above its first user. Parts that no edge joins stand side by side, and below each other where
     that would be too wide. States cause no edges. Nearly linear in children and edges.
     """
     edges = [Edge(s, t, tuple(v), c) for (s, t, c), v in links.between.get(group, {}).items()]
@@ -105,7 +105,7 @@ def _part(children: Sequence[Child], edges: Sequence[Edge]) -> tuple[list[list[S
 
 
 def _depths(children: Sequence[Child], edges: Sequence[Edge]) -> dict[Child, int]:
-    """The row of each child, counted along the longest path; what only sources feed goes down to its first user."""
+    """The row of each child, counted along the longest path; children without operands go down to their first user."""
     before: dict[Child, dict[Child, None]] = {child: {} for child in children}
     after: dict[Child, dict[Child, None]] = {child: {} for child in children}
     for edge in edges:
@@ -115,7 +115,7 @@ def _depths(children: Sequence[Child], edges: Sequence[Edge]) -> dict[Child, int
     light: set[Child] = set()
     for child in _in_order(children, before):
         depth[child] = max((depth[source] + 1 for source in before[child]), default=0)
-        # What only leads to one user, such as a constant and its cast, moves down to it without making any edge longer.
+        # A chain to a single user, such as a constant and its cast, moves down to it without making any edge longer.
         if all(source in light and len(after[source]) == 1 for source in before[child]):
             light.add(child)
     for child in reversed(depth):
@@ -165,7 +165,7 @@ def _routed(rows: list[list[Slot]], edges: Sequence[Edge]) -> tuple[list[Edge], 
 
 
 def segments_of(edges: Iterable[Edge]) -> list[tuple[Slot, Slot]]:
-    """What edges join in neighbouring rows, each pair once."""
+    """The pairs of slots that edges join in neighbouring rows, each once."""
     return list(dict.fromkeys(step for edge in edges for step in edge.steps))
 
 

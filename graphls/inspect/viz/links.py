@@ -1,4 +1,4 @@
-"""Who needs what, for every group of a tree: the edges between its children, and what crosses its border."""
+"""The edges of a tree, for every group: those between its children, and the values that cross its border."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ Pair = tuple[Child, Child, bool]
 
 
 class Links:
-    """Every data and control edge of a tree at the group where its ends part; one sweep finds them all.
+    """Every data and control edge of a tree, at the innermost group that contains both ends, in one sweep.
 
     `between` has for each group the edges between its children, with the values that cause them. `incoming` and
-    `outgoing` have for each child of a group the values that it takes from beyond the border of that group, and
-    those it gives to what is beyond. States count nowhere. `parent` and `definer` find the group of a child, and the
-    port, node or group of kind "node" that gives a value.
+    `outgoing` have for each child of a group the values that it reads from outside of that group, and those that are
+    read there. States have no edges. `parent` and `definer` are the group of a child, and the port, node or group of
+    kind "node" that defines a value.
     """
 
     def __init__(self, root: Group) -> None:
@@ -29,7 +29,7 @@ class Links:
         self._depth: dict[Child, int] = {root: 0}
         self._enter(root)
         for child in list(self._depth):
-            for value, control in _needed(child):
+            for value, control in _operands(child):
                 if value in self.definer:
                     self._link(value, self.definer[value], child, control)
 
@@ -37,7 +37,7 @@ class Links:
         for child in group.children:
             self.parent[child] = group
             self._depth[child] = self._depth[group] + 1
-            self.definer.update((value, child) for value in _given(child))
+            self.definer.update((value, child) for value in _definitions(child))
             if isinstance(child, Group):
                 self._enter(child)
 
@@ -54,14 +54,14 @@ class Links:
             edges.setdefault((source, target, control), {})[value] = None
 
 
-def _given(child: Child) -> tuple[Value, ...]:
+def _definitions(child: Child) -> tuple[Value, ...]:
     if isinstance(child, Port):
         return (child.value,) if child.kind in ("input", "parameter") else ()
     node = node_of(child)
     return node.outputs if node else ()
 
 
-def _needed(child: Child) -> Iterator[tuple[Value, bool]]:
+def _operands(child: Child) -> Iterator[tuple[Value, bool]]:
     if isinstance(child, Port):
         if child.kind in ("output", "yield"):
             yield child.value, False

@@ -1,4 +1,4 @@
-"""What the page of a graph shows, as lists and dicts for JSON: each node, value, line and group once for all stages."""
+"""The data of the page of a graph, as JSON: each node, value, line and group once for all stages."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from graphls.inspect.profile import Profile
 
 NEIGHBOURS = 3
-"""How many lines of source are shown before and after the one that made a node."""
+"""The lines of source that are shown before and after the line of a node."""
 
 NAMELESS = ("<string>", "<stdin>")
-"""What all code is called that comes from no file and no cell, so that its lines may be those of other code."""
+"""The names of code from no file and no cell, whose lines may be those of other code."""
 
 LONGEST_LINE = 2000
 """The most characters of a line of source or of text that are shown."""
@@ -45,20 +45,20 @@ def page_data(
     Sources are read from `.py` files and notebook cells; with `below` only from files in that folder, since a graph
     that is not trusted can name any file.
     """
-    made = _PageData()
-    data = made.of(stages, title, below)
+    page = _PageData()
+    data = page.of(stages, title, below)
     last = data["stages"][-1]
     if device is not None:
-        last["course"] = made.course(list(stages.values())[-1], device)
+        last["course"] = page.course(list(stages.values())[-1], device)
     if profile is not None:
-        last["profile"] = made.profile(profile)
+        last["profile"] = page.profile(profile)
     if values is not None:
-        last["recorded"] = made.recorded(values)
+        last["recorded"] = page.recorded(values)
     return data
 
 
 class _Records:
-    """Indices for things in order of their first use, with a record for each."""
+    """Indices for keys in the order of their first use, with a record for each."""
 
     def __init__(self) -> None:
         self.indices: dict[Hashable, int] = {}
@@ -80,12 +80,12 @@ class _PageData:
         self.lines, self.groups, self.locations, self.files = _Records(), _Records(), _Records(), _Records()
 
     def of(self, stages: Mapping[str, Graph], title: str, below: Path | None) -> dict[str, Any]:
-        made: list[dict[str, Any]] = []
+        records: list[dict[str, Any]] = []
         before = None
         for name, graph in stages.items():
             is_same = graph is before
-            data = {**made[-1], "difference": _SAME} if is_same else self.stage(graph, before)
-            made.append({**data, "name": name})
+            data = {**records[-1], "difference": _SAME} if is_same else self.stage(graph, before)
+            records.append({**data, "name": name})
             before = graph
         return {
             "title": title,
@@ -96,7 +96,7 @@ class _PageData:
             "groups": self.groups.records,
             "locations": self.locations.records,
             "files": [_file(location, numbers, below) for location, numbers in self.files.records],
-            "stages": made,
+            "stages": records,
         }
 
     def stage(self, graph: Graph, before: Graph | None) -> dict[str, Any]:
@@ -120,12 +120,12 @@ class _PageData:
     def difference(self, before: Graph | None, after: Graph) -> dict[str, Any]:
         if before is None:
             return _SAME
-        found = diff(before, after)
+        difference = diff(before, after)
         return {
-            "added": [self.node(node) for node in found.added],
-            "removed": [self.node(node) for node in found.removed],
-            "changed": [[self.node(a), self.node(b), found.was[b]] for a, b in found.changed],
-            "others": list(_others(found)),
+            "added": [self.node(node) for node in difference.added],
+            "removed": [self.node(node) for node in difference.removed],
+            "changed": [[self.node(a), self.node(b), difference.was[b]] for a, b in difference.changed],
+            "others": list(_others(difference)),
         }
 
     def profile(self, profile: Profile) -> dict[str, Any]:
@@ -145,7 +145,7 @@ class _PageData:
         }
 
     def recorded(self, values: Recording) -> list[list[Any]]:
-        """For each value its minimum, maximum, mean, shares of zeros and of what is not finite, and histogram."""
+        """For each value its minimum, maximum, mean, shares of zeros and of elements not finite, and histogram."""
         known = self.values.indices
         return [
             [known[v], *map(_short, (s.minimum, s.maximum, s.mean, s.zeros, s.not_finite)), list(s.histogram)]
@@ -154,7 +154,7 @@ class _PageData:
         ]
 
     def course(self, graph: Graph, device: str) -> dict[str, Any]:
-        """What a step computes and holds while its nodes run one after the other, each by its index and its FLOPs."""
+        """The memory and the FLOPs of a step while its nodes run one after the other, each by its index."""
         flat = flattened(graph)
         memory = memory_of(flat, device, plan_of(graph) if is_plan(graph) else None)
         counts = dict(runs(flat.nodes))
@@ -214,7 +214,7 @@ class _PageData:
         return self.lines.add((text, values), [_cut(text), -1, self.several(values)])
 
     def group(self, group: Group, links: Links) -> int:
-        """The index of a group; one that is in several stages is laid out once."""
+        """The index of a group; a group of several stages is laid out once."""
         owner = -1 if group.node is None else self.node(group.node)
         children = tuple(self.child(child, links) for child in group.children)
         key = (group.label, group.kind, group.path, group.phase, owner, children)
@@ -248,12 +248,12 @@ class _PageData:
         return {"rows": [[slots[slot] for slot in row] for row in layers.rows], "edges": list(map(edge, layers.edges))}
 
 
-def _others(found: Difference) -> Iterator[list[str]]:
-    """What changed beside the nodes: the text before and after of each, "" where there is none."""
-    pairs = {"input": found.inputs, "state": found.states, "return": found.outputs}
+def _others(difference: Difference) -> Iterator[list[str]]:
+    """The changes besides nodes: the text before and after of each, "" where there is none."""
+    pairs = {"input": difference.inputs, "state": difference.states, "return": difference.outputs}
     for kind, values in pairs.items():
         yield from ([f"{kind} {declarations((value,))}" if value else "" for value in pair] for pair in values)
-    yield from ([written(write) if write else "" for write in pair] for pair in found.writes)
+    yield from ([written(write) if write else "" for write in pair] for pair in difference.writes)
 
 
 def _values_of(what: object) -> Iterable[Value]:
@@ -267,7 +267,7 @@ def _values_of(what: object) -> Iterable[Value]:
 
 
 def _short(number: float | None) -> float | None:
-    """A number in five digits."""
+    """A number with five digits."""
     return None if number is None else float(f"{number:.5g}")
 
 
@@ -276,19 +276,19 @@ def _cut(text: str) -> str:
 
 
 def _file(location: Location, numbers: set[int], below: Path | None) -> dict[str, Any]:
-    """A file or a cell of a notebook, with the lines around these."""
+    """A file or a cell of a notebook, with the lines around these numbers."""
     lines = _source(location.code, numbers, below)
     return {"name": location.file, "before_line": location.before_line, "lines": lines}
 
 
 def _source(file: str, numbers: set[int], below: Path | None) -> dict[str, str]:
-    """The lines around these, by number; none where the name is not one that a file can have."""
+    """The lines around these numbers; none where no file can have that name."""
     try:
-        found = linecache.getlines(file) if _is_source(file, below) else []
+        texts = linecache.getlines(file) if _is_source(file, below) else []
     except (OSError, ValueError):
-        found = []
-    wanted = {n + i for n in numbers for i in range(-NEIGHBOURS, NEIGHBOURS + 1)}
-    return {str(n): _cut(found[n - 1].rstrip("\n\r")) for n in sorted(wanted) if 0 < n <= len(found)}
+        texts = []
+    visible = {n + i for n in numbers for i in range(-NEIGHBOURS, NEIGHBOURS + 1)}
+    return {str(n): _cut(texts[n - 1].rstrip("\n\r")) for n in sorted(visible) if 0 < n <= len(texts)}
 
 
 def _is_source(file: str, below: Path | None) -> bool:

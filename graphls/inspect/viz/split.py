@@ -1,4 +1,4 @@
-"""Nodes by key, in pieces that do not wait for each other in a circle."""
+"""Splits nodes by key into pieces without cycles between them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def split(
     """
     earlier = {node: [p for p in before[node] if p in keys] for node in nodes}
     component = _components(nodes, keys, earlier)
-    levels = _Levels([node for node in nodes if keys[node] in component], keys, component, earlier).found()
+    levels = _Levels([node for node in nodes if keys[node] in component], keys, component, earlier).result()
     pieces: dict[Hashable, list[Node]] = {}
     for node in nodes:
         pieces.setdefault((keys[node], levels.get(node, 0)), []).append(node)
@@ -36,15 +36,15 @@ def _components(
 
     edges = networkx.DiGraph()
     edges.add_edges_from((keys[p], keys[node]) for node in nodes for p in earlier[node] if keys[p] != keys[node])
-    found = networkx.strongly_connected_components(edges)
-    return {key: index for index, members in enumerate(found) if len(members) > 1 for key in members}
+    components = networkx.strongly_connected_components(edges)
+    return {key: index for index, members in enumerate(components) if len(members) > 1 for key in members}
 
 
 class _Levels:
     """The level of each node that is in a cycle: that of its predecessors, or one more where an edge leads back.
 
     `rank` is the index of a node's key in the order of their first nodes: an edge leads back where it leads to a lower
-    rank. `free` are the nodes that wait for nothing outside of their key.
+    rank. `free` are the nodes whose predecessors all have their key.
     """
 
     def __init__(
@@ -71,14 +71,14 @@ class _Levels:
         for p in before:
             self.later[p].append(node)
 
-    def found(self) -> dict[Node, int]:
+    def result(self) -> dict[Node, int]:
         """The levels, with as few pieces as there can be."""
         self._sink()
         self._merge()
         return self.levels
 
     def _sink(self) -> None:
-        """What waits for nothing outside of its key goes to the last piece of it that is not behind its users."""
+        """Move free nodes to the last piece of their key that is not behind their users."""
         there: dict[int, set[int]] = {}
         for node in self.nodes:
             if node not in self.free:
@@ -90,7 +90,7 @@ class _Levels:
                 self.levels[node] = max((level for level in there.get(own, ()) if level <= latest), default=0)
 
     def _merge(self) -> None:
-        """A piece joins the next one of its key where nothing that waits for it comes before that."""
+        """Merge a piece with the next one of its key where none of its users comes before that."""
         pieces: dict[tuple[int, int], list[Node]] = {}
         for node in self.nodes:
             pieces.setdefault((self.levels[node], self.rank[node]), []).append(node)

@@ -1,4 +1,4 @@
-"""Which states a node helps to write, and which one it works for alone."""
+"""The states that the results of a node flow into, and the one state that a node serves alone."""
 
 from __future__ import annotations
 
@@ -13,42 +13,42 @@ from graphls.ir.graph import Graph, Node, Value
 
 Array = np.ndarray[Any, Any]
 ROWS = 1024
-"""How many masks at once become bits that take a byte each; a multiple of 8."""
+"""The masks that are unpacked at a time, to a byte for each bit; a multiple of 8."""
 FEW = 8
-"""How many writes of a mask are looked at one by one."""
+"""The writes of a mask that are checked one by one."""
 
 
 def reached(graph: Graph) -> dict[Node, int]:
     """For each node, those of regions included, the writes that its results flow into.
 
-    Writes are bits of a number, in the order of `graph.writes`. What only decides whether something is written, the
-    condition of a `cond` and what an `overflow_get` checks, does not count.
+    Writes are bits of a number, in the order of `graph.writes`. Values that only decide whether a state is written, the
+    condition of a `cond` and the operands of an `overflow_get`, do not count.
     """
     bits: dict[Value, int] = {}
     for i, write in enumerate(graph.writes):
         _add(bits, write.value, 1 << i)
-    found: dict[Node, int] = {}
-    _sweep(graph.nodes, bits, found)
-    return found
+    masks: dict[Node, int] = {}
+    _sweep(graph.nodes, bits, masks)
+    return masks
 
 
-def _sweep(nodes: Sequence[Node], bits: dict[Value, int], found: dict[Node, int]) -> None:
+def _sweep(nodes: Sequence[Node], bits: dict[Value, int], masks: dict[Node, int]) -> None:
     for node in reversed(nodes):
-        made = _union(bits, node.outputs)
-        found[node] = made
+        mask = _union(bits, node.outputs)
+        masks[node] = mask
         if node.regions:
-            _through_regions(node, made, bits, found)
+            _through_regions(node, mask, bits, masks)
         elif not node.primitive.is_check:
             for value in node.inputs:
-                _add(bits, value, made)
+                _add(bits, value, mask)
 
 
-def _through_regions(node: Node, made: int, bits: dict[Value, int], found: dict[Node, int]) -> None:
+def _through_regions(node: Node, mask: int, bits: dict[Value, int], masks: dict[Node, int]) -> None:
     for region in node.regions:
         matches = len(region.outputs) == len(node.outputs)
         for i, value in enumerate(region.outputs):
-            _add(bits, value, bits.get(node.outputs[i], 0) if matches else made)
-        _sweep(region.nodes, bits, found)
+            _add(bits, value, bits.get(node.outputs[i], 0) if matches else mask)
+        _sweep(region.nodes, bits, masks)
         if len(region.inputs) == len(node.inputs):
             for value, parameter in zip(node.inputs, region.inputs, strict=True):
                 _add(bits, value, bits.get(parameter, 0))
@@ -68,8 +68,8 @@ def _union(bits: Mapping[Value, int], values: Iterable[Value]) -> int:
 def served(nodes: Iterable[Node], reached: Mapping[Node, int]) -> dict[Node, int]:
     """For each node that works for one state alone the index of its write.
 
-    A node may reach the moments of a parameter too, as long as whatever reaches those reaches the parameter: then it
-    works for the parameter. What several parameters share, such as a learning rate, is not there.
+    A node may reach the moments of a parameter too, as long as all nodes that reach those reach the parameter: then it
+    works for the parameter. Nodes that several parameters share, such as a learning rate, are missing.
     """
     nodes = [node for node in nodes if reached[node]]
     masks = list({reached[node] for node in nodes})
@@ -78,11 +78,11 @@ def served(nodes: Iterable[Node], reached: Mapping[Node, int]) -> dict[Node, int
 
 
 def _chosen(masks: Sequence[int]) -> Iterator[int | None]:
-    """For each mask the last write that is in every mask which has a write of this one; None where there is no such.
+    """For each mask the last write that is in every mask with a write of this one; None where there is none.
 
-    That write is in more masks than others, or in as many as those that are in the same ones. So writes get numbers by
-    the masks that they are in, which makes the write in question the highest bit. In deep networks most masks are
-    long: that a write of theirs stands somewhere else is seen from the first few.
+    That write is in more masks than others, or in as many as those that are in the same ones. So writes are numbered by
+    the number of masks that they are in, which makes that write the highest bit. In deep networks most masks are long:
+    the first few writes show that one of theirs is in another mask.
     """
     columns = _transposed(masks, max((mask.bit_length() for mask in masks), default=0))
     order = sorted(range(len(columns)), key=lambda write: (columns[write].bit_count(), write))
@@ -90,7 +90,7 @@ def _chosen(masks: Sequence[int]) -> Iterator[int | None]:
 
     @cache
     def within(top: int) -> int:
-        """The writes that are in no mask without `top`."""
+        """The writes that all masks have only together with `top`."""
         return _as_number(np.packbits([not column & ~columns[top] for column in columns], bitorder="little"))
 
     # A mask whose writes all are in no mask without its highest one works for that one.
@@ -103,7 +103,7 @@ def _chosen(masks: Sequence[int]) -> Iterator[int | None]:
 
 
 def _transposed(rows: Sequence[int], width: int) -> list[int]:
-    """For each bit the rows that have it, as bits of a number."""
+    """The rows that have each bit, as bits of a number."""
     size = -(-width // 8)
     parts: list[Array] = [np.zeros((8 * size, 0), np.uint8)]
     for start in range(0, len(rows), ROWS):

@@ -1,4 +1,4 @@
-"""Graphs as SVG that stands alone: drawn here, with no other program, and the same bytes for the same graph."""
+"""Pictures of graphs as self-contained SVG, without another program; the same graph gives the same bytes."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ PICTURE = ".graphls-picture"
 def to_svg(graph: Graph, boxes: int = MOST_BOXES) -> str:
     """A picture of the graph that opens in a browser: phases and cells as boxes in boxes, about `boxes` of them.
 
-    Outer groups are open, as far as they fit; others are folded and say how many nodes they have. Lines are data,
-    dashed lines an order only. What runs in an overflow window stands on amber; a segment of a plan has a border of
-    the colour of its engine. A line of a box that begins with an arrow names what comes from farther away, or the
+    Outer groups are open, as far as they fit; others are folded and show the number of their nodes. Lines are data,
+    dashed lines an order only. Nodes of an overflow window stand on amber; a segment of a plan has a border of
+    the colour of its engine. A line of a box that begins with an arrow names values from farther away, or the
     states that are read (from the left) and written (to the right).
 
     Examples:
@@ -61,15 +61,15 @@ def to_svg(graph: Graph, boxes: int = MOST_BOXES) -> str:
 
 
 class _Shades:
-    """Which boxes are in an overflow window, and which open or close one."""
+    """The nodes that are in an overflow window, and those that open or close one."""
 
     def __init__(self, graph: Graph) -> None:
-        found = windows(graph)
-        self.inside = {node for _, _, nodes in found for node in nodes}
-        self.ends = {node for start, get, _ in found for node in (start, get)}
+        overflow_windows = windows(graph)
+        self.inside = {node for _, _, nodes in overflow_windows for node in nodes}
+        self.ends = {node for start, get, _ in overflow_windows for node in (start, get)}
 
     def covers(self, child: Child) -> bool:
-        """Whether all of a child is inside, but for what needs nothing, such as constants."""
+        """Whether all nodes of a child are inside, except those without operands, such as constants."""
         nodes = [node for node in nodes_of(child) if node.inputs or node.after]
         return bool(nodes) and self.inside.issuperset(nodes)
 
@@ -142,7 +142,7 @@ def _path(line: Line) -> str:
 
 
 def _labels(lines: Collection[Line]) -> Iterator[str]:
-    """What flows along the lines, once where they begin at the same box."""
+    """The types of the values along the lines, once where lines begin at the same box."""
     starts: dict[Child, tuple[Line, dict[Value, None]]] = {}
     for line in lines:
         if not (line.edge.control or isinstance(line.edge.source, Port)):
@@ -196,7 +196,7 @@ _MARKERS = (
 
 
 def _style() -> str:
-    """The rules of a picture, which hold for pictures of this class only: a page may have several.
+    """The rules of a picture, limited to pictures of this class, as a page may have several.
 
     A picture by itself is dark where its reader prefers that, one in a notebook or a site where that is dark.
     """

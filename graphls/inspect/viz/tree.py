@@ -13,16 +13,16 @@ from graphls.ir.graph import Graph, Node, Value, blocks, inside, needs
 from graphls.passes.windows import windows as windows_of
 
 MOST_LOOSE = 40
-"""The most nodes of its own that a group shows; more are divided by the states they are for."""
-MOST_KEPT = 3
-"""The most states that a region yields unchanged and that stand alone."""
+"""The most nodes of its own that a group shows; more are divided by the states that they serve."""
+MOST_UNCHANGED = 3
+"""The most states that a region yields unchanged and that are not folded."""
 DEEPEST = 40
-"""The most parts of a scope or of a state's name that become groups; what is behind them is one part."""
+"""The most parts of a scope or of a state's name that become groups; the rest is one part."""
 
 
 @dataclass(frozen=True, eq=False)
 class Port:
-    """Where a value enters or leaves: "input" and "output" of the graph, "parameter" and "yield" of a region."""
+    """An entry or exit of a value: "input" and "output" of the graph, "parameter" and "yield" of a region."""
 
     kind: str
     value: Value
@@ -66,7 +66,7 @@ def engines(group: Group) -> tuple[str, ...]:
 
 
 def members(group: Group) -> Iterator[Child]:
-    """Everything inside of a group, groups before what is in them."""
+    """All descendants of a group, groups before their children."""
     for child in group.children:
         yield child
         if isinstance(child, Group):
@@ -96,7 +96,7 @@ class _Tree:
         return Group(graph.name, "graph", "", _phase(graph.nodes), None, children)
 
     def look_at(self, nodes: Sequence[Node]) -> None:
-        """Take note of the scopes of a block and of what runs before each node of it."""
+        """Record the scopes of the nodes of a block, and the predecessors of each."""
         definer: dict[Value, Node] = {}
         for node in nodes:
             self.before[node] = tuple(dict.fromkeys(definer[v] for v in needs(node) if v in definer))
@@ -104,7 +104,7 @@ class _Tree:
             definer.update((value, node) for value in node.outputs)
 
     def segments(self, nodes: Sequence[Node]) -> tuple[Child, ...]:
-        """The segments of a plan, each in a box of its own with what stands beside them; none of another graph."""
+        """The segments of a plan, each in a box of its own, with the nodes beside them; none of another graph."""
         if not any(n.primitive.is_segment or any(map(_has_segments, n.regions)) for n in nodes):
             return ()
         return tuple(map(self.leaf, nodes))
@@ -125,7 +125,7 @@ class _Tree:
     def divided(
         self, nodes: Sequence[Node], paths: Mapping[Node, tuple[str, tuple[str, ...]]], depths: Mapping[str, int]
     ) -> Iterator[Child]:
-        """Nodes one by one, but those that have a path in groups by the next part of it."""
+        """Nodes one by one, but those with a path in groups by the next part of it."""
         keys: dict[Node, Hashable] = {n: n for n in nodes}
         keys |= {n: (kind, parts[depths[kind]]) for n, (kind, parts) in paths.items()}
         for piece in split(nodes, keys, self.before):
@@ -176,13 +176,13 @@ def _has_segments(region: Graph) -> bool:
 
 
 def _ports(kind: str, values: Sequence[Value]) -> tuple[Child, ...]:
-    """A port for each value; many of them, and states that a region leaves as they are, are in a group."""
+    """A port for each value; many of them, and states that a region leaves unchanged, are in a group."""
     ports = [Port(kind, value) for value in values]
-    kept = [port for port in ports if port.value.is_state and kind == "yield"]
+    unchanged = [port for port in ports if port.value.is_state and kind == "yield"]
     changed = [port for port in ports if not port.value.is_state or kind != "yield"]
     return (
         *_folded(changed, f"{len(changed)} {kind}s", MOST_LOOSE),
-        *_folded(kept, f"{len(kept)} states as they are", MOST_KEPT),
+        *_folded(unchanged, f"{len(unchanged)} states as they are", MOST_UNCHANGED),
     )
 
 
