@@ -119,7 +119,7 @@ def test_right_rules_and_16_bits() -> None:
 
 
 def test_samples_are_made_by_sample() -> None:
-    with pytest.raises(AssertionError, match=r"What stands in `samples` is made by `sample`"):
+    with pytest.raises(AssertionError, match=r"Each of its `samples` must be made by `sample`"):
         check_primitive(define(samples=(f32(2, 3),)))
 
 

@@ -147,7 +147,7 @@ def test_what_an_earlier_overflow_left_behind_is_no_cause(backend: str) -> None:
     bad = np.full_like(X, 3e38)
     again = step.explain_overflow(bad, Y)
     assert again.skipped and {s.name: s.reaches for s in again.sources}["norm.moving_mean"] is False
-    assert "what overflowed does not come from it" in str(again)
+    assert "the overflow does not come from it" in str(again)
 
 
 def branching(x: Any) -> Any:
@@ -250,7 +250,7 @@ def test_the_scale_before_it_was_lowered(backend: str, factor: int) -> None:
     found = step.explain_overflow(X, Y)
     assert found.overflowed and found.phase == "backward"
     assert (found.scale, found.present_scale, found.fitting_scale) == (2.0**15, 2.0**15 / factor, 2.0**14)
-    assert "from which the rule of the step lowers to it" in str(found)
+    assert "which the rule of the step lowers to it" in str(found)
 
 
 class LeNet(nn.Cell):

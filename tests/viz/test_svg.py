@@ -11,7 +11,7 @@ from hypothesis import given, settings
 
 import graphls
 from graphls.base.text.colours import ENGINES, PHASES, PHASES_ON_DARK, WINDOW
-from graphls.inspect.viz.coordinates import Box, opened, placed
+from graphls.inspect.viz.coordinates import Box, drawing_of, groups_to_open
 from graphls.inspect.viz.dot import to_dot
 from graphls.inspect.viz.svg import to_svg
 from graphls.inspect.viz.tree import Group, Port, grouped, members
@@ -98,7 +98,7 @@ def test_the_same_graph_gives_the_same_bytes(graph: Graph) -> None:
 @settings(max_examples=30)
 def test_boxes_lie_in_their_groups_and_apart_from_each_other(graph: Graph) -> None:
     root = grouped(graph)
-    drawing = placed(graph, root, opened(root, 1000))
+    drawing = drawing_of(graph, root, groups_to_open(root, 1000))
     place = {box.child: box for box in drawing.boxes}
     groups = [root, *(child for child in members(root) if isinstance(child, Group))]
     for group in groups:
@@ -125,7 +125,7 @@ def contains(outer: Box, box: Box) -> bool:
 @settings(max_examples=20)
 def test_lines_begin_and_end_at_their_boxes_and_lead_down(graph: Graph) -> None:
     root = grouped(graph)
-    drawing = placed(graph, root, opened(root))
+    drawing = drawing_of(graph, root, groups_to_open(root))
     place = {box.child: box for box in drawing.boxes}
     for line in drawing.lines:
         source, target = place[line.edge.source], place[line.edge.target]
@@ -138,7 +138,7 @@ def test_lines_begin_and_end_at_their_boxes_and_lead_down(graph: Graph) -> None:
 
 def test_as_many_groups_are_open_as_fit() -> None:
     root = grouped(step())
-    counts = [len(placed(step(), root, opened(root, most)).boxes) for most in (1, 12, 20, 1000)]
+    counts = [len(drawing_of(step(), root, groups_to_open(root, most)).boxes) for most in (1, 12, 20, 1000)]
     assert counts[0] == len(root.children) and counts[0] < counts[1] <= 12 < counts[2] <= 20 < counts[3]
 
 

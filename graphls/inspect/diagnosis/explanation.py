@@ -223,11 +223,11 @@ def _notes(of: OverflowExplanation) -> Iterator[str]:
     if of.first is not None and of.sources and of.sources[0].reaches:
         yield f"{of.remedy[0].upper()}{of.remedy[1:]}"
     for source in of.sources[1:] if of.sources and of.sources[0].reaches else of.sources:
-        yield f"{source}{'.' if source.reaches else ', but what overflowed does not come from it.'}"
+        yield f"{source}{'.' if source.reaches else ', but the overflow does not come from it.'}"
     if of.overflowed and of.scale != of.present_scale:
         yield (
-            f"The present scale {power(of.present_scale)} does not overflow; {power(of.scale)}, from which the rule of "
-            "the step lowers to it, does, and is what this explains."
+            f"The present scale {power(of.present_scale)} does not overflow; this explains the overflow at "
+            f"{power(of.scale)}, which the rule of the step lowers to it."
         )
     if of.others:
         yield f"Not finite independently of it: {of.others} other {'value' if of.others == 1 else 'values'}."

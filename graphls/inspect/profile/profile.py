@@ -323,7 +323,7 @@ def _held(held: Held) -> tuple[str, ...]:
 def _memory(of: Profile) -> Table:
     memory = of.memory
     alive = sum(held.bytes for held in memory.live)
-    crossing = f"what crosses between segments {size(memory.crossing)}, " if memory.crossing else ""
+    crossing = f"crossing values {size(memory.crossing)}, " if memory.crossing else ""
     sentences = [
         f"By liveness a step holds at most {size(memory.peak)}: states {size(memory.states)}, inputs "
         f"{size(memory.inputs)}, constants {size(memory.constants)}, {crossing}values {size(alive)}.",

@@ -145,19 +145,19 @@ def _leaves(kernels: Sequence[Kernel]) -> list[Kernel]:
 
 def _merged(track: str, kernels: Sequence[Kernel], path_of: Callable[[Node], list[str]]) -> Iterator[Event]:
     """Nested slices, one for each part of a path as long as kernels in a row share it."""
-    opened: list[tuple[str, float]] = []
+    active: list[tuple[str, float]] = []
     end = 0.0
     for kernel in kernels:
         assert kernel.node is not None
         path = path_of(kernel.node)
-        same = next((i for i, (a, b) in enumerate(zip(opened, path, strict=False)) if a[0] != b), len(path))
-        yield from _closed(track, opened, same, end)
-        opened += [(part, kernel.start) for part in path[len(opened) :]]
+        same = next((i for i, (a, b) in enumerate(zip(active, path, strict=False)) if a[0] != b), len(path))
+        yield from _closed(track, active, same, end)
+        active += [(part, kernel.start) for part in path[len(active) :]]
         end = kernel.start + kernel.seconds
-    yield from _closed(track, opened, 0, end)
+    yield from _closed(track, active, 0, end)
 
 
-def _closed(track: str, opened: list[tuple[str, float]], left: int, end: float) -> Iterator[Event]:
-    while len(opened) > left:
-        name, start = opened.pop()
+def _closed(track: str, active: list[tuple[str, float]], left: int, end: float) -> Iterator[Event]:
+    while len(active) > left:
+        name, start = active.pop()
         yield _slice(track, name_text(name), start, end - start, {})

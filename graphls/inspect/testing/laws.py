@@ -34,7 +34,7 @@ def is_stated(primitive: Primitive) -> None:
     if not primitive.samples:
         raise AssertionError("It has no samples to try; write `samples = (sample(f32(2, 3)),)`.")
     if not all(isinstance(sample, Sample) for sample in primitive.samples):
-        raise AssertionError("What stands in `samples` is made by `sample`, such as `sample(f32(2, 3), axis=1)`.")
+        raise AssertionError("Each of its `samples` must be made by `sample`, such as `sample(f32(2, 3), axis=1)`.")
     if primitive.vjp is None:
         raise AssertionError("It has no gradient rule; define `vjp`, which returns None where there is no gradient.")
 
@@ -126,7 +126,7 @@ def _measured_slope(
 
 
 def agrees_with_numpy(primitive: Primitive, sample: Sample, dtype: DType) -> None:
-    """The ONNX model gives what NumPy gives."""
+    """The ONNX model agrees with NumPy."""
     types = in_dtype(sample, dtype)
     graph = single(primitive, sample, types)
     lowered = _checked(lower(graph, kernel_is_right=is_right))
@@ -145,7 +145,7 @@ def _checked(lowered: Lowered) -> Lowered:
 
 
 def agrees_in_bfloat16(primitive: Primitive, sample: Sample, dtype: DType) -> None:
-    """The ONNX model gives what NumPy gives between casts from and to float32, as runtimes take no bfloat16 arrays."""
+    """The ONNX model agrees with NumPy between casts from and to float32, as runtimes take no bfloat16 arrays."""
     narrow = {t: t.with_dtype(bfloat16) for t in sample.types if t.dtype is float32}
     inputs = tuple(Value(f"x{i}", t) for i, t in enumerate(sample.types))
     e = Builder()
@@ -163,7 +163,7 @@ def is_well_typed_in_native_half(primitive: Primitive, sample: Sample, dtype: DT
 
 
 def agrees_on_a_gpu(primitive: Primitive, sample: Sample, dtype: DType) -> None:
-    """The model for a GPU gives what NumPy gives, in float32, which the CPU computes as a GPU does.
+    """The model for a GPU agrees with NumPy in float32, which the CPU computes as a GPU does.
 
     No kernel is trusted, as those of a GPU may be wrong.
     """
@@ -177,7 +177,7 @@ def agrees_on_a_gpu(primitive: Primitive, sample: Sample, dtype: DType) -> None:
 
 
 def keeps_special_numbers(primitive: Primitive, dtype: DType) -> None:
-    """An elementwise primitive of floats gives what NumPy gives at infinities, nan, zeros and large numbers."""
+    """An elementwise primitive of floats agrees with NumPy at infinities, nan, zeros and large numbers."""
     count = len(primitive.samples[0].types)
     grid = np.meshgrid(*[np.array(SPECIAL * (3 if count == 1 else 1))] * count)
     check_special(primitive, [g.reshape(-1).astype(dtype.numpy) for g in grid], primitive.samples[0].attrs)

@@ -49,7 +49,7 @@ def single(primitive: Operation, sample: Sample, types: Sequence[Type]) -> Graph
 
 def run(lowered: Lowered, graph: Graph, arrays: list[Array]) -> list[Array]:
     """The outputs of a model on the CPU provider."""
-    session = _opened(lowered.model.SerializeToString())
+    session = _open_session(lowered.model.SerializeToString())
     feeds = dict(zip(lowered.inputs, arrays, strict=True))
     for node, name in lowered.host:
         (feeds[name],) = node.primitive.evaluate(tuple(arrays), node.attrs, (node.output.type,))
@@ -57,7 +57,7 @@ def run(lowered: Lowered, graph: Graph, arrays: list[Array]) -> list[Array]:
     return list(session.run(list(lowered.outputs), {k: v for k, v in feeds.items() if k in names}))
 
 
-def _opened(model: bytes) -> Any:
+def _open_session(model: bytes) -> Any:
     """A session of a model; without optimizations where the runtime fuses operators to one that it cannot run."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1

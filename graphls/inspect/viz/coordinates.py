@@ -70,7 +70,7 @@ class _Frame:
     layers: Layers
 
 
-def opened(root: Group, most: int = MOST_BOXES) -> set[Group]:
+def groups_to_open(root: Group, most: int = MOST_BOXES) -> set[Group]:
     """The groups to open so that about `most` boxes are shown: outer ones first, and those of states last.
 
     Groups that would show a single node stay folded, as do groups of ports.
@@ -94,7 +94,7 @@ def _is_worth_it(group: Group) -> bool:
     return len(group.children) > 1 or any(isinstance(child, Group) for child in group.children)
 
 
-def placed(graph: Graph, root: Group, is_open: Collection[Group]) -> Drawing:
+def drawing_of(graph: Graph, root: Group, is_open: Collection[Group]) -> Drawing:
     """The drawing of a tree with these groups open; the root is open always."""
     return _Placer(graph, root, is_open).drawing(root)
 

@@ -10,7 +10,7 @@ from graphls.base.text.colours import BADGES, ENGINES, ENGINES_ON_DARK, MIXED, P
 from graphls.base.text.html import DARK, LIGHT
 from graphls.base.text.plain import LONGEST, columns, shown
 from graphls.inspect.viz.boxes import heading, nodes_of
-from graphls.inspect.viz.coordinates import HEADER, LINE, MOST_BOXES, PADDING, Box, Line, opened, placed
+from graphls.inspect.viz.coordinates import HEADER, LINE, MOST_BOXES, PADDING, Box, Line, drawing_of, groups_to_open
 from graphls.inspect.viz.tree import Child, Group, Port, engines, grouped, windows
 from graphls.ir.graph import Graph, Node, Value
 
@@ -36,7 +36,7 @@ def to_svg(graph: Graph, boxes: int = MOST_BOXES) -> str:
         '<svg'
     """
     root = grouped(graph)
-    drawing = placed(graph, root, opened(root, boxes))
+    drawing = drawing_of(graph, root, groups_to_open(root, boxes))
     width = max(drawing.width + 2 * MARGIN, 10 * columns(shown(graph.name)) + 600 + 110 * len(engines(root)))
     height = drawing.height + LEGEND - HEADER + MARGIN
     shift = f"translate({_number((width - drawing.width) / 2)} {LEGEND - HEADER})"

@@ -42,7 +42,7 @@ class Ready(NamedTuple):
     def run(self, arrays: Iterable[Array]) -> list[Array]:
         """The outputs for these operands; raises where an index is out of range, as kernels of a CPU do."""
         fed = {name: _in_rows(array) for name, array in zip(self.inputs, arrays, strict=True)}
-        session = _cached(_sessions, MOST_SESSIONS, self.model, lambda: _opened(self.model, self.is_unusual))
+        session = _cached(_sessions, MOST_SESSIONS, self.model, lambda: _open_session(self.model, self.is_unusual))
         return list(map(np.asarray, session.run(self.outputs, fed)))
 
 
@@ -95,7 +95,7 @@ def _of_any_size(model: ModelProto) -> bytes:
     return data
 
 
-def _opened(model: bytes, is_unusual: bool) -> Any:
+def _open_session(model: bytes, is_unusual: bool) -> Any:
     """Opens a session, without optimizations where these have not been tried on such operators; see guard.py."""
     runtime = load_runtime()
     options = runtime.SessionOptions()
