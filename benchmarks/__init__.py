@@ -1,1 +1,1 @@
-"""What is measured; the README beside this says how."""
+"""Benchmarks of graphls; README.md in this folder describes them."""

@@ -1,4 +1,4 @@
-"""Getting data ready: images a second, and what operations on images, arrays and strings take.
+"""Data pipelines: images per second, and the times of operations on images, arrays and strings.
 
 Run it with `python benchmarks/data.py`, and with `--peer-python P`, an interpreter that has MindSpore, beside that:
 both take turns, each in a process of its own. `python benchmarks/data.py operations` measures each operation of
@@ -84,7 +84,7 @@ def mebibytes() -> float:
 
 
 def microseconds(operation: Callable[[Any], Any], row: object) -> float:
-    """What an operation takes for a row: the least of some times."""
+    """The time of an operation on a row in microseconds: the least of several runs."""
     times = []
     for _ in range(REPEATS):
         start = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Networks in eager mode beside the same networks compiled: `python -m benchmarks.eager`, or `make bench-eager`.
+"""Compares networks in eager mode with the same networks compiled: `python -m benchmarks.eager`, or `make bench-eager`.
 
 Both run forward and take turns of a few calls in one process; the least time of each counts, and that of the first
 call, in which sessions are made. The first call of a turn finds a core taken for some milliseconds: threads of the
@@ -45,7 +45,7 @@ def made(row: str) -> tuple[nn.Cell, Tensor]:
 
 
 def seconds(network: nn.Cell, x: Tensor, mode: int) -> float:
-    """How long one call takes until its result is there."""
+    """The seconds of one call until its result is available."""
     set_context(mode=mode)
     start = time.perf_counter()
     network(x).asnumpy()

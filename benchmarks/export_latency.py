@@ -1,4 +1,4 @@
-"""Networks exported by graphls beside the same networks exported by PyTorch, on ONNX Runtime.
+"""Latency on ONNX Runtime of networks exported by graphls and of the same networks exported by PyTorch.
 
 `python -m benchmarks.export_latency`, or `make bench-export`, which brings PyTorch. The files of graphls and of both
 exporters of PyTorch hold the same weights and take any number of rows; results that differ end the run. The sessions
@@ -28,7 +28,7 @@ EXPORTERS = ("graphls", "dynamo", "script")
 
 
 def arguments(given: list[str]) -> argparse.Namespace:
-    """What the command line says."""
+    """The options of the command line."""
     parser = argparse.ArgumentParser("python -m benchmarks.export_latency", description=__doc__)
     parser.add_argument("--rows", default=",".join(ROWS), help="some of %(default)s")
     parser.add_argument("--threads", default="1,2", help="of a session (%(default)s)")
@@ -50,7 +50,7 @@ def write(row: Row, folder: Path) -> None:
 
 
 def sessions(row: Row, folder: Path, threads: int) -> dict[str, Any]:
-    """What runs the files of a network, by exporter."""
+    """Inference sessions of the files of a network, by exporter."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()

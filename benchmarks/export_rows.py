@@ -1,4 +1,4 @@
-"""The networks that are exported, with inputs of any number of rows."""
+"""The exported networks, with inputs of any number of rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What it costs to feed training steps from a dataset: Python per batch, and step rates against a batch in memory.
+"""The cost of feeding training steps from a dataset: Python time per batch, and step rates against a batch in memory.
 
 The candidates take turns in one process; ratios are medians of the rounds. Run it with `python benchmarks/feeding.py`.
 """
@@ -40,7 +40,7 @@ class Items:
 
 
 def seconds(work: Callable[[], Any]) -> float:
-    """How long something takes."""
+    """The seconds that a call takes."""
     start = time.perf_counter()
     work()
     return time.perf_counter() - start

@@ -1,4 +1,4 @@
-"""What a step costs by its size: processor seconds of every phase from the trace to the page, and their growth.
+"""Compile time by size of the graph: processor seconds of every phase from the trace to the page, and their growth.
 
 `python -m benchmarks.graph_size SHAPE NODES...` measures one shape of graph at some sizes, each in a process of its
 own, and prints a row for each phase; the last column is the exponent of the growth from the smallest size to the
@@ -55,7 +55,7 @@ def tree(nodes: int) -> Example:
 
 
 def fan(nodes: int) -> Example:
-    """One value that many read, and one that is made of them all."""
+    """One value with many readers, and one result that concatenates all of theirs."""
 
     def step(x: Tensor) -> Tensor:
         return ops.concat([ops.sin(x * float(number)) for number in range(nodes // 3)])
@@ -223,7 +223,7 @@ def compiled(
 
 
 def later(step: graphls.Compiled, inputs: tuple[object, ...], folder: Path) -> dict[str, Callable[[], object]]:
-    """What is done with a step that is compiled."""
+    """The phases after the compilation of a step, by name."""
     from graphls.ir import dump, parse, verify
 
     def reopened() -> None:

@@ -1,4 +1,4 @@
-"""How long pages of steps take to write, to open folded, to open a group, and to pan, in headless Chromium.
+"""Times to write pages of steps, to open them folded, to open a group, and to pan, in headless Chromium.
 
 Run it with `python benchmarks/page.py`, where `make test` has set a browser up. The peers are a page with the text of
 all stages and nothing else, and Netron with the ONNX model of the step, where `pip install netron` has put it. The

@@ -50,11 +50,11 @@ class Graphls:
         all_reduce(world(), [np.ones(count, np.float32)], "sum")
 
     def gradients(self) -> int:
-        """How many numbers travel."""
+        """The number of elements that ranks communicate."""
         return sum(parameter.size for parameter in self.training.parameters.values())
 
     def compared(self, steps: int) -> float:
-        """The seconds of a step in which ranks compare what they communicate, each from when the later one begins."""
+        """The seconds of a step in which ranks compare their communications, from when the later rank begins."""
         from graphls.distributed import talk
         from graphls.distributed.world import world
 
@@ -75,7 +75,7 @@ class Graphls:
         return sum(map(min, of_ranks)) / steps
 
     def told(self, seconds: float) -> dict[str, Any]:
-        """What a prediction needs: the network between ranks, or the work of one."""
+        """The inputs of a prediction: the network between ranks, or the work of one."""
         from graphls.cli.simulate import measured_nodes
         from graphls.distributed.cost import measured
         from graphls.distributed.world import world
@@ -122,7 +122,7 @@ class Torch:
         self.torch.distributed.all_reduce(self.torch.ones(count))
 
     def gradients(self) -> int:
-        """How many numbers travel."""
+        """The number of elements that ranks communicate."""
         return sum(parameter.numel() for parameter in self.training.module.parameters())
 
     def told(self, seconds: float) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Data parallel training on one machine: ranks of one thread and one core each, beside PyTorch's over gloo.
+"""Data parallel training on one machine: ranks of one thread and one core each, compared with PyTorch over gloo.
 
 `python -m benchmarks.ranks`, or `make bench-ranks`, which brings PyTorch. Every rank has a whole batch. Three runs of
 each framework take turns: one rank alone, ranks that know nothing of each other, and ranks that train together. The
@@ -33,7 +33,7 @@ Answer = dict[str, Any]
 
 
 def arguments(given: list[str]) -> argparse.Namespace:
-    """What the command line says."""
+    """The options of the command line."""
     parser = argparse.ArgumentParser("python -m benchmarks.ranks", description=__doc__)
     parser.add_argument("--rows", default="gpt,resnet18", help=f"some of {','.join(ROWS)} (%(default)s)")
     parser.add_argument("--frameworks", default="graphls,torch", help="some of %(default)s")

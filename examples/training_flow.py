@@ -1,4 +1,4 @@
-"""The training flow, section by section: dataset, network, loss, optimizer, gradients, one step, the whole training.
+"""The training flow by sections: dataset, network, loss, optimizer, gradients, one step, the complete training.
 
 On scikit-learn's handwritten digits, on a CPU, in seconds: `python examples/training_flow.py`. docs/training_flow.md
 sets every section beside the same in PyTorch.

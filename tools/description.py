@@ -1,4 +1,4 @@
-"""What an index of packages shows: the README, whose links lead to the repository, and the addresses of the project.
+"""The description of the package for an index: the README, whose links lead to the repository, and project links.
 
 The address of the repository is `repository` of this hook in pyproject.toml, or GRAPHLS_REPOSITORY in the environment
 of a build; docs/contributing.md tells of both. Without one pictures are left out and links to files are their words,
@@ -33,7 +33,7 @@ VARIABLE = "GRAPHLS_REPOSITORY"
 
 
 def address(config: dict[str, Any]) -> str:
-    """The address of the repository, or nothing; raises ValueError for what is none."""
+    """The address of the repository, or an empty text; raises ValueError for any other text."""
     found = str(os.environ.get(VARIABLE) or config.get("repository", "")).rstrip("/")
     if found and not re.fullmatch(r"https://[\w.-]+(/[\w.-]+)+", found):
         raise ValueError(f"{VARIABLE} is an address such as https://host/owner/name, not {found!r}.")

@@ -1,4 +1,4 @@
-"""Build the wheel and the source distribution in out/dist, look into both, and run the demo away from the checkout.
+"""Build the wheel and the source distribution in out/dist, check both, and run the demo outside of the checkout.
 
 `make dist` runs it. The wheel is installed into an empty environment, and what is run there is the command and the
 examples of the source distribution; an error names what lacks or does not belong there.
@@ -36,9 +36,9 @@ NEEDED = {
     "graphls/compat/hook/mindspore_names.txt",
     "graphls/runtime/context/mindspore_settings.json",
 }
-"""What is no module and yet must be in the wheel."""
+"""Files that are not modules and must be in the wheel."""
 KINDS = {".css", ".html", ".js", ".json", ".mjs", ".py", ".pyi", ".txt", ".typed"}
-"""What files of the wheel may be."""
+"""Allowed kinds of files in the wheel."""
 LARGEST = 8 * 2**20
 
 
@@ -56,7 +56,7 @@ def main() -> None:
 
 
 def run(*arguments: str, python: str = sys.executable, folder: Path = ROOT) -> None:
-    """Run Python with arguments in a folder; what it says is shown where it fails."""
+    """Run Python with arguments in a folder; its output is shown if it fails."""
     done = subprocess.run([python, *arguments], cwd=folder, capture_output=True, text=True)
     if done.returncode:
         sys.exit(f"{done.stdout}{done.stderr}\n`python {' '.join(arguments)}` failed.")
@@ -101,7 +101,7 @@ def require(is_so: bool, what: str, files: Iterable[str]) -> None:
 
 
 def demo(wheel: Path, source: Path) -> None:
-    """The demo and the command, with nothing but the wheel and what it asks for."""
+    """Run the demo and the command, with nothing but the wheel and its requirements installed."""
     venv.create(OUT / "environment", with_pip=True)
     python = str(OUT / "environment" / ("Scripts" if sys.platform == "win32" else "bin") / "python")
     pip = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check")

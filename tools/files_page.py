@@ -62,7 +62,7 @@ def _wrapped(text: str) -> str:
 
 
 def main() -> str | None:
-    """Write or check the page; returns what is wrong."""
+    """Write or check the page; returns an error message or None."""
     current = page(ROOT / "graphls")
     if "--check" not in sys.argv[1:]:
         PAGE.write_text(current, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Write the text blocks of docs/reading_a_graph.md: what its example makes, so that the page is never behind the code.
+"""Write the text blocks of docs/reading_a_graph.md from its example, so that the page is always current.
 
 A comment before a block says what stands in it: `<!-- stage 10_order -->` all of a stage, `<!-- lines 08_order: %a, @w
 -->` the lines of a stage that begin with these words, `<!-- difference 01_gradient -->` what a pass has changed.
@@ -36,7 +36,7 @@ def stages_of(page: str) -> dict[str, Any]:
 
 
 def block(stages: dict[str, Any], match: re.Match[str]) -> str:
-    """What the comment before a block asks for."""
+    """The text that the comment before a block requests."""
     kind, stage, words = match.groups()
     text = str(stages[stage]).rstrip()
     if kind == "stage":

@@ -1,4 +1,4 @@
-"""Run the notebooks of docs/gallery and write what they show into them: `make gallery`, or `python -m tools.gallery`.
+"""Run the notebooks of docs/gallery and save their outputs: `make gallery`, or `python -m tools.gallery`.
 
 Each notebook runs in a kernel of Jupyter of its own, in an empty folder. An error ends the run and names the cell, and
 so does a warning, unless the cell has the tag `warns`. With `--check` nothing is written, and cells must show the kinds
@@ -39,7 +39,7 @@ warnings.formatwarning = lambda message, category, *rest: f"{{category.__name__}
 get_ipython().events.register("pre_run_cell", mind_warnings)
 get_ipython().events.register("post_run_cell", lambda *_: warnings.resetwarnings())
 """
-"""What a kernel runs before a notebook, with the numbers of the cells that warn; a warning is told without a path."""
+"""Code that a kernel runs before a notebook, with the numbers of the cells that warn; warnings show no path."""
 
 QUIET = ["--log-level=CRITICAL"]
 """The kernel itself tells nothing."""
@@ -53,7 +53,7 @@ def notebooks() -> list[Path]:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """A notebook as the dict that its file is."""
+    """The dict of the file of a notebook."""
     found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return found
 
@@ -69,7 +69,7 @@ def source_of(cell: dict[str, Any]) -> str:
 
 
 def run(notebook: dict[str, Any], folder: str | Path = ".") -> dict[str, Any]:
-    """The notebook with what its cells show now.
+    """The notebook with the outputs of a new run.
 
     Raises CellExecutionError where a cell raises or warns, with the traceback that a notebook shows, and ValueError for
     a cell that does not warn although it has the tag.
@@ -105,7 +105,7 @@ def _executed(cells: list[dict[str, Any]], folder: str | Path) -> list[dict[str,
 
 
 def _kept(outputs: Sequence[Output]) -> list[Output]:
-    """The outputs of a cell as a file has them: texts by lines, and what is printed in parts as one."""
+    """The outputs of a cell in the form of a file: texts by lines, and consecutive prints as one."""
     kept: list[Output] = []
     for output in outputs:
         sorted_output = {key: output[key] for key in sorted(output)}
@@ -138,7 +138,7 @@ def _lines(text: str) -> list[str]:
 
 
 def kinds(notebook: dict[str, Any]) -> list[list[list[str]]]:
-    """What the cells of a notebook show, by its kind: numbers and times differ by run."""
+    """The kinds of the outputs of each cell, without their content: numbers and times differ by run."""
     cells = filter(_is_code, notebook["cells"])
     return [[sorted(o.get("data", [o.get("name", "")])) for o in cell["outputs"]] for cell in cells]
 
@@ -193,7 +193,7 @@ COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def _seconds() -> float:
-    """What kernels that have ended took of the processors."""
+    """The processor seconds of kernels that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 

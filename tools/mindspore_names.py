@@ -1,4 +1,4 @@
-"""Writes the names of MindSpore that `graphls.compat` knows: every module with its names, and the settings of contexts.
+"""Writes the list of MindSpore's names for `graphls.compat`: every module with its names, and the settings of contexts.
 
 `make mindspore-names` runs it in an environment of its own, as MindSpore wants a NumPy below 2; PYTHONHASHSEED=0 gives
 sets always the same order.
@@ -34,7 +34,7 @@ NAMES = FOLDER / "compat" / "hook" / "mindspore_names.txt"
 SETTINGS = FOLDER / "runtime" / "context" / "mindspore_settings.json"
 PACKAGE = "mindspore"
 LEFT_OUT = ("_akg", "ops_generate", "ops._op_impl", "_extends.parallel_compile")
-"""What builds MindSpore, or registers kernels of Ascend, and is imported by nothing else."""
+"""Modules that build MindSpore or register kernels of Ascend, and that no other module imports."""
 OF_PYTHON = ("__all__", "__annotations__", "__cached__", "__doc__", "__file__", "__name__", "__package__", "__path__")
 """Names that a module has by Python."""
 LONGEST = 600
@@ -81,7 +81,7 @@ class Names:
         return {name: value for name, value in sorted(own.items()) if _is_of_mindspore(value)}
 
     def home(self, name: str, value: Any) -> Place:
-        """Where an object is made: where it says, or a module that assigns it, or the one of the shortest path."""
+        """The path where an object is defined: its `__module__`, a module that assigns it, or the shortest path."""
         places = self.places[_key(name, value)]
         said = inner(str(getattr(value, "__module__", None)))
         own = getattr(value, "__qualname__", name)
@@ -126,12 +126,12 @@ class Names:
 
 
 def _key(name: str, value: Any) -> object:
-    """What two names that are the same have in common."""
+    """The key that two names of the same object share."""
     return (name, repr(value)) if is_plain(value) else id(value)
 
 
 def is_plain(value: object) -> bool:
-    """Whether a value is made of numbers, texts, True, False and None alone, and is short."""
+    """Returns whether a value consists of numbers, texts, True, False and None alone, and is short."""
     if isinstance(value, Enum) or type(value) not in (int, float, str, bool, type(None), tuple, list, dict, set):
         return False
     if (type(value) is int and 2**40 <= value < 2**48) or "'/" in repr(value):  # an address, or a path of this machine
@@ -143,12 +143,12 @@ def is_plain(value: object) -> bool:
 
 
 def _is_name(name: str, value: object) -> bool:
-    """Whether something is a name for others: one with two underscores is, if it has a plain value."""
+    """Returns whether a name is public: one with two underscores is, if it has a plain value."""
     return not name.startswith("__") or is_plain(value)
 
 
 def _is_of_mindspore(value: Any) -> bool:
-    """Whether an object is one of MindSpore, as far as it says, and not a module."""
+    """Returns whether an object belongs to MindSpore, by its `__module__`, and is not a module."""
     if isinstance(value, ModuleType):
         return False
     made_of = value if isinstance(value, type) or inspect.isroutine(value) else type(value)

@@ -13,7 +13,7 @@ _LIST = re.compile(r"(<!-- operators: .*? -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def filled(page: str) -> str:
-    """The page with the operators that there are now."""
+    """The page with the current operators."""
     return _LIST.sub(lambda match: f"{match[1]}{listed()}{match[2]}", page)
 
 

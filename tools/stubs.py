@@ -1,4 +1,4 @@
-"""Stubs for editors and mypy, of what records of operations make and of aliases: `make stubs` writes them.
+"""Writes stubs for editors and mypy, for functions generated from records of operations and for aliases: `make stubs`.
 
 A test holds them true.
 """
@@ -85,7 +85,7 @@ def _functions() -> str:
 
 
 def _is_made(function: Callable[..., Any]) -> bool:
-    """Whether a decorator made the function, as `by_axes` does: mypy does not see its parameters there."""
+    """Returns whether a decorator generated the function, as `by_axes` does: mypy does not see its parameters then."""
     own = inspect.unwrap(function)
     return inspect.isfunction(own) and own.__code__.co_name != function.__name__
 

@@ -1,1 +1,1 @@
-"""graphls beside PyTorch and JAX: `python -m benchmarks.peers`."""
+"""Compares graphls with PyTorch and JAX: `python -m benchmarks.peers`."""

@@ -1,4 +1,4 @@
-"""Step times, memory and starts of graphls beside PyTorch and JAX on the same work: `make bench-peers`.
+"""Step times, memory and first steps of graphls, PyTorch and JAX on the same work: `make bench-peers`.
 
 Every contender lives in a process of its own and uses all cores; they take short turns, one at a time.
 """
@@ -22,7 +22,7 @@ from benchmarks.peers.table import details, summary
 
 
 def arguments(given: list[str]) -> argparse.Namespace:
-    """What the command line says."""
+    """The options of the command line."""
     default = Settings()
     parser = argparse.ArgumentParser("python -m benchmarks.peers", description=__doc__)
     parser.add_argument("--rows", default=",".join(ROWS), help="some of %(default)s")
@@ -60,7 +60,7 @@ def processor() -> str:
 
 
 def main(given: list[str]) -> dict[str, list[Result]]:
-    """Measure, and print a row when it is there and the summary behind the last one."""
+    """Measure, and print each row when it is complete and the summary after the last one."""
     said = arguments(given)
     settings, table = settings_of(said), QUICK_ROWS if said.quick else ROWS
     if unknown := set(said.rows.split(",")) - table.keys():

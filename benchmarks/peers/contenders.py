@@ -1,4 +1,4 @@
-"""Who takes part: a framework, a precision, and how the framework is used."""
+"""The contenders: a framework, a precision, and the way in which the framework is used."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Contender:
     fused: bool = False
 
     def takes(self, row: Row) -> bool:
-        """Whether it has a place in a row: the order of channels counts for images alone."""
+        """Returns whether it takes part in a row: the order of channels matters for images alone."""
         return row.images or not self.channels_last
 
 
@@ -45,7 +45,7 @@ class Framework(Protocol):
     """The module of a framework."""
 
     def load(self, contender: Contender) -> None:
-        """Import what is imported late, so that it is no part of the first step."""
+        """Import modules that are otherwise imported late, so that they are not part of the first step."""
 
     def Training(self, row: Row, contender: Contender) -> Training:
         """Build the network and its optimizer."""

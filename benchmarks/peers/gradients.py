@@ -1,4 +1,4 @@
-"""How far gradients in bfloat16 are from float32: `python -m benchmarks.peers.gradients --peer-python PYTHON mlp:8`.
+"""Distance of gradients in bfloat16 from float32: `python -m benchmarks.peers.gradients --peer-python PYTHON mlp:8`.
 
 The norm of the difference of all gradients of the first step over the norm of those in float32, a mean over draws of
 weights and batches, which both frameworks share.

@@ -32,7 +32,7 @@ def convolution(inputs: int, outputs: int, kernel: int, stride: int = 1) -> nn.C
 
 
 class Block(nn.Cell):
-    """What the layers of `body` give plus what comes in, cut off at 0 (He et al., 2016)."""
+    """A residual block: relu(body(x) + shortcut(x)) (He et al., 2016)."""
 
     def __init__(self, body: nn.Cell, inputs: int, outputs: int, stride: int) -> None:
         super().__init__()

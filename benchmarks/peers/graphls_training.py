@@ -1,4 +1,4 @@
-"""A step of training in graphls."""
+"""A training step in graphls."""
 
 from __future__ import annotations
 

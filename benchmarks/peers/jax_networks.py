@@ -103,7 +103,7 @@ def resnet50(weights: Weights, x: Array, width: int, classes: int) -> Array:
 
 
 def attention(q: Array, k: Array, v: Array, hidden: Array | None = None) -> Array:
-    """softmax(q @ k.T / sqrt(width)) @ v over the last two axes, without what is hidden."""
+    """softmax(q @ k.T / sqrt(width)) @ v over the last two axes, except hidden positions."""
     scores = jnp.einsum("bhqd,bhkd->bhqk", q, k) / q.shape[-1] ** 0.5
     scores = scores if hidden is None else jnp.where(hidden, -jnp.inf, scores)
     return jnp.einsum("bhqk,bhkd->bhqd", jax.nn.softmax(scores), v)

@@ -1,4 +1,4 @@
-"""A step of training in JAX."""
+"""A training step in JAX."""
 
 from __future__ import annotations
 

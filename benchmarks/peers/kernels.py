@@ -1,4 +1,4 @@
-"""Where the time of a step of graphls goes: `python -m benchmarks.peers.kernels resnet18 openvino`."""
+"""Times of the kernels of a step of graphls: `python -m benchmarks.peers.kernels resnet18 openvino`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of a contender in a row, and whether it did the same work as the first one."""
+"""The result of a contender in a row, and the check that it did the same work as the first one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from statistics import median
 from typing import Any
 
 TOLERANCES = {"float32": 2e-3, "scaled": 2e-3, "bfloat16": 5e-2}
-"""How far a loss of the first steps may be from that of the first contender, relative to it."""
+"""The allowed relative difference between a loss of the first steps and that of the first contender."""
 
 
 @dataclass
@@ -29,7 +29,7 @@ class Result:
 
     @property
     def works(self) -> bool:
-        """Whether it did the work and was measured."""
+        """Returns whether it did the work and was measured."""
         return not self.error and bool(self.rounds)
 
     @property

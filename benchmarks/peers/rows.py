@@ -1,4 +1,4 @@
-"""The rows of the table: what is trained, on which batch, from which first values, with the same numbers everywhere."""
+"""The rows of the table: networks, batches and initial values, with the same numbers in every framework."""
 
 from __future__ import annotations
 

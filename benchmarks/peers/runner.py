@@ -1,4 +1,4 @@
-"""Workers take turns, so that what else the machine does meets all of them alike; only one runs at a time."""
+"""Runs the workers in turns, one at a time, so that other load of the machine affects all of them alike."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class WorkerError(Exception):
 
 @dataclass(frozen=True)
 class Settings:
-    """How to measure: the Python of the peers, turns and their seconds, and seconds to wait for an answer."""
+    """Settings of a measurement: the Python of the peers, turns and their seconds, and seconds to await an answer."""
 
     peer_python: str = sys.executable
     rounds: int = 10
@@ -73,7 +73,7 @@ class Worker:
             raise WorkerError(self._last_words()) from None
 
     def hear(self) -> dict[str, Any]:
-        """What the worker answers; raises WorkerError where it does not."""
+        """The answer of the worker; raises WorkerError if there is none."""
         assert self.process.stdout is not None
         if not select([self.process.stdout], [], [], self.settings.patience)[0]:
             raise WorkerError(f"no answer within {self.settings.patience:.0f} s")
@@ -129,7 +129,7 @@ class RowRun:
         return next(iter(self.workers))
 
     def _is_full(self) -> bool:
-        """Whether one more worker as large as the largest would take more than its share of what is free."""
+        """Returns whether one more worker as large as the largest would take more than its share of the free memory."""
         largest = max(self.results[name].peak_mb for name in self.workers)
         return len(self.workers) > 1 and largest > MEMORY_SHARE * available_mb()
 

@@ -13,7 +13,7 @@ MISSING = "-"
 
 @dataclass(frozen=True)
 class Comparison:
-    """What a row comes to; None where a contender that it takes is missing.
+    """The results and ratios of a row; None where a contender is missing.
 
     Ratios are peer / graphls, so that more than 1 is good, each of the best contender of its kind; `scaling` is graphls
     with loss scaling / without it on the engine where that is least.
@@ -52,7 +52,7 @@ def fastest(results: Results, accepted: Callable[[Result], bool]) -> Result | No
 
 
 def compare(row: str, results: Results) -> Comparison:
-    """What the results of a row come to."""
+    """The comparison of the results of a row."""
     own = fastest(results, lambda r: r.framework == "graphls" and r.precision == "float32")
     named = {result.contender: result for result in results if result.works}
     eager, compiled = named.get("torch-eager"), named.get("torch-compile")

@@ -1,4 +1,4 @@
-"""The networks as PyTorch's two exporters write them: `python -m benchmarks.peers.torch_export FOLDER NETWORK...`."""
+"""Writes the networks with PyTorch's two exporters: `python -m benchmarks.peers.torch_export FOLDER NETWORK...`."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def convolution(inputs: int, outputs: int, kernel: int, stride: int = 1) -> nn.M
 
 
 class Block(nn.Module):
-    """What the layers of `body` give plus what comes in, cut off at 0."""
+    """A residual block: relu(body(x) + shortcut(x))."""
 
     def __init__(self, body: nn.Module, inputs: int, outputs: int, stride: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""A step of training in PyTorch."""
+"""A training step in PyTorch."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What graphls offers of MindSpore, as a page: every operator and cell with what it takes, and the names that lack."""
+"""The pages of operators and cells: dtypes, gradients and devices of each, and unsupported names of MindSpore."""

@@ -17,7 +17,7 @@ FOLDER = Path(__file__).parents[2] / "docs" / "operators"
 
 
 def main() -> str | None:
-    """Write or check the pages; returns what is wrong."""
+    """Write or check the pages; returns an error message or None."""
     if homeless := without_subject():
         return f"{', '.join(homeless)} stand on no page: name their modules in tools/operators/subjects.py."
     there = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.md")}

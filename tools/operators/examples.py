@@ -1,4 +1,4 @@
-"""Examples of operators and cells: a line for each in tools/operators/examples, and what a prompt shows for it.
+"""Examples of operators and cells: a line for each in tools/operators/examples, and its output at a prompt.
 
 A line has statements. They are about the first operator or cell in them that its page describes, unless the line begins
 with a name. Numbers are shown with four digits.
@@ -68,7 +68,7 @@ def entries(file: str, names: Container[str], page: str) -> dict[str, str]:
 
 
 def written(page: str) -> list[str]:
-    """The examples in the text of a page, in the order of the lines that they are made of."""
+    """The examples in the text of a page, in the order of their lines."""
     block = re.search(rf"^{TITLE}\n\n```pycon\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     return block[1].rstrip().split("\n\n")[1:] if block else []
 
@@ -89,7 +89,7 @@ def shown(lines: list[str]) -> str:
 
 
 def _told(line: str, names: dict[str, Any]) -> Iterator[str]:
-    """What a prompt says to a statement."""
+    """The output lines of a statement at a prompt."""
     printed = io.StringIO()
     with redirect_stdout(printed):
         exec(compile(ast.Interactive(ast.parse(line).body), "<example>", "single"), names)
@@ -101,7 +101,7 @@ DIGITS = re.compile(r"\d+\.\d{5,}(?:e-?\d+)?")
 
 
 def imports(lines: list[str]) -> list[str]:
-    """What a prompt needs before these statements."""
+    """The import statements that these statements need."""
     used = {node.id for line in lines for node in ast.walk(ast.parse(line)) if isinstance(node, ast.Name)}
     own = [name for name in ("Parameter", "Tensor", "nn", "ops") if name in used]
     found = [text for name, text in IMPORTS.items() if name in used]

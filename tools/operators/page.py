@@ -38,7 +38,7 @@ PACKAGES = {"ops": "Functions of `graphls.ops`", "nn": "Cells of `graphls.nn`"}
 
 
 Found = Mapping[str, Sequence[str]]
-"""What rows say was found by trying, their last columns but one, by full names."""
+"""The findings in the rows of pages, in columns before the last one, by full names."""
 
 
 def pages(there: Mapping[str, str]) -> dict[str, str]:
@@ -75,7 +75,7 @@ MODULES = {"ops": ("ops",), "class": ("ops", "ops.operations"), "nn": ("nn",)}
 
 @cache
 def _offered(kind: str) -> frozenset[str]:
-    """What graphls has of one kind of names: its own, and what a script gets where it imports them."""
+    """The names of one kind in graphls: its own, and those that a script can import from `mindspore`."""
     classes = frozenset(OPERATORS)
     own = {"ops": frozenset(ops.__all__) | classes, "class": classes, "nn": frozenset(nn.__all__)}[kind]
     found = ((name, offer(module, name)) for name in names(kind) for module in MODULES[kind])
@@ -119,7 +119,7 @@ def cell_row(name: str, kind: Any, known: Found) -> str:
 
 
 def known_of(there: Mapping[str, str]) -> Found:
-    """What the rows of pages, by their files, say was found."""
+    """The findings in the rows of existing pages, by their names."""
     found = {}
     for subject in SUBJECTS:
         for row in re.findall(r"^\| `.*$", there.get(subject.file, ""), re.MULTILINE):
@@ -175,7 +175,7 @@ def _answers(name: str, function: Any) -> list[str]:
 
 
 def _stands_for(operator: Any, name: str, function: Any) -> bool:
-    """Whether an operator class computes this function, by itself or through a wrapper."""
+    """Returns whether an operator class computes this function, directly or through a wrapper."""
     own = getattr(operator, "function", None)
     wrapped = [cell.cell_contents for cell in getattr(own, "__closure__", None) or ()]
     return own is function or function in wrapped or operator.__name__.lower() == name.replace("_", "")

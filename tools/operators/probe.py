@@ -1,4 +1,4 @@
-"""What a function or cell takes, found by trying: arguments that fit, dtypes, a gradient, devices."""
+"""Finds by trial the arguments, dtypes, gradient and devices that a function or cell supports."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Slot:
 
 @dataclass(frozen=True)
 class Finding:
-    """What was found: the dtypes of tensors, whether there is a gradient, and whether it lowers for both devices."""
+    """The findings: dtypes of tensors, whether there is a gradient, and whether it lowers for each device."""
 
     dtypes: tuple[DType, ...]
     gradient: bool
@@ -52,13 +52,13 @@ class Finding:
 
 
 def probe(function: Callable[..., Any]) -> Finding | None:
-    """What a function of tensors takes; None where no arguments were found that fit."""
+    """The findings for a function of tensors; None if no arguments fit."""
     arguments = _example(function, function)
     return None if arguments is None else _finding(function, arguments)
 
 
 def probe_cell(kind: type[Cell]) -> Finding | None:
-    """What a cell takes; None where none could be made or no inputs fit."""
+    """The findings for a cell; None if none could be constructed or no inputs fit."""
     for cell in islice(_cells(kind), 3):
         arguments = _example(cell, cell.construct)
         if arguments is not None:
@@ -75,7 +75,7 @@ def _cells(kind: type[Cell]) -> Iterator[Cell]:
 
 
 def _settings(parameter: inspect.Parameter) -> list[tuple[Any, ...]]:
-    """What is tried for one parameter: some arguments for `*args`, one for any other."""
+    """Candidate arguments for one parameter: several for `*args`, one for any other."""
     if parameter.kind is parameter.VAR_POSITIONAL:
         return [(4, 4)]
     others = (4, 1, (4,), 0.5, Tensor(np.ones(4, np.float32)), "relu", (1, 1), graphls.nn.ReLU())
@@ -161,14 +161,14 @@ def _lowers(graph: Any, device: str) -> bool:
 
 
 def _has_gradient(function: Callable[..., Any], arguments: Any) -> bool:
-    """Whether there is a slope in some float operand, of numbers up to 1 or above it."""
+    """Returns whether some float operand has a nonzero gradient, at numbers up to 1 or above 1."""
     tensors = _tensors(arguments, float64)
     higher = [ops.add(t, 1.0) if t.dtype.is_float else t for t in tensors]
     return _has_slope(function, arguments, tensors) or _has_slope(function, arguments, higher)
 
 
 def _has_slope(function: Callable[..., Any], arguments: Any, tensors: list[Tensor]) -> bool:
-    """Whether a weighted sum of the float results has a slope there."""
+    """Returns whether a weighted sum of the float results has a nonzero gradient at these tensors."""
     places = tuple(i for i, slot in enumerate(_slots(arguments)) if not slot.integers)
 
     def total(*tensors: Any) -> Any:

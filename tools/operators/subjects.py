@@ -1,4 +1,4 @@
-"""The pages of operators and cells: which modules of `graphls.ops` and `graphls.nn` belong together."""
+"""The subjects of the pages of operators and cells, with their modules of `graphls.ops` and `graphls.nn`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Subject:
 
     @property
     def members(self) -> dict[str, Any]:
-        """The public names of the modules and what they are, in order."""
+        """The public names of the modules with their objects, in order."""
         members = public(self.package).items()
         ends = tuple(f".{module}" for module in self.modules)
         return {name: item for name, item in members if item.__module__.endswith(ends)}
@@ -31,7 +31,7 @@ class Subject:
 
 
 def public(package: str) -> dict[str, Any]:
-    """The public names of "ops" or "nn" and what they are, in order."""
+    """The public names of "ops" or "nn" with their objects, in order."""
     of = {"ops": ops, "nn": nn}[package]
     return {name: getattr(of, name) for name in sorted(of.__all__)}
 

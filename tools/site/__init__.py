@@ -1,1 +1,1 @@
-"""The docs as a site: what MkDocs does not make of the pages in docs/ by itself (`make docs`)."""
+"""The docs as a site: extensions of MkDocs for the pages in docs/ (`make docs`)."""

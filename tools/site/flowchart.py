@@ -1,4 +1,4 @@
-"""Mermaid's flowcharts as SVG, drawn while the site is built: the site loads no program of others."""
+"""Draws Mermaid flowcharts as SVG while the site is built, so that the site loads no other program."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HEIGHT, GAP, BETWEEN, CHARACTER = 46, 44, 18, 6.6
 
 @dataclass(frozen=True)
 class Place:
-    """Where a box stands: the middle of its upper edge, and its width."""
+    """The position of a box: the middle of its upper edge, and its width."""
 
     x: float
     y: float
@@ -26,7 +26,7 @@ class Place:
 
 
 def drawn(page: str) -> str:
-    """A page whose flowcharts are pictures; raises ValueError for what is written otherwise than ours."""
+    """A page with its flowcharts as pictures; raises ValueError for unsupported syntax."""
     page = BLOCK.sub(lambda match: picture(match[1]), page)
     if "```mermaid" in page:
         raise ValueError("tools/site/flowchart.py draws `flowchart TD` of boxes with a title and a text only")

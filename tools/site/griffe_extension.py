@@ -1,4 +1,4 @@
-"""What Griffe, which reads the code without running it, does not see of public names: it is looked up here."""
+"""Looks up public names that Griffe, which reads the code without running it, does not see."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _exemplify(member: Any, example: str) -> None:
 
 
 def _source(package: Any, of: Any, path: str) -> Any:
-    """What the code says where something is written; None where nothing is, or it is there already."""
+    """The documented definition of an object in the source; None if there is none, or it is at this path already."""
     written = f"{getattr(of, '__module__', '')}.{getattr(of, '__qualname__', '')}"
     if written == path or not written.startswith("graphls.") or "<" in written:
         return None

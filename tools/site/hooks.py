@@ -1,4 +1,4 @@
-"""The hooks of mkdocs.yml: pages that are made while the site is built, and what becomes of those of docs/."""
+"""The hooks of mkdocs.yml: pages generated while the site is built, and conversions of those in docs/."""
 
 from __future__ import annotations
 

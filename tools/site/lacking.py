@@ -1,4 +1,4 @@
-"""What entries of the reference lack: types, a first sentence, errors, shapes or an example.
+"""Lists missing parts of entries of the reference: types, a first sentence, errors, shapes or an example.
 
 `python -m tools.site.lacking` lists it, and a test allows nothing. The body of a function is read,
 and those of the functions of graphls that it calls by their names: what they raise must stand in the docstring, by the
@@ -25,17 +25,17 @@ SHAPES = re.compile(
     r"shape|dtype|\bax[ei]s|dimension|broadcast|element|scalar|\brank|matri|vector|row|column|array|batch|channel"
     r"|\(\w*\.{0,3}(, ?[\w.*]+)*,?\)|\b(bool|u?int|float)\d*\b|number|image|sample|gradient|loss|\bx\b|parameter"
 )
-"""What a docstring may say of its tensors."""
+"""Words by which a docstring describes its tensors."""
 
 ANYWHERE = frozenset({"GraphMemoryError", "NotImplementedError", "AssertionError", "OSError", "ValueError"})
-"""What need not be said: that memory or a disk is full, that a base class is no use, and what never gets to a user."""
+"""Errors that need no mention: a full memory or disk, calls of abstract methods, and errors that never reach a user."""
 
 COMMON = frozenset({"GraphTypeError", "GraphValueError"})
-"""What docs/operators/index.md says of all operators and cells."""
+"""Errors that docs/operators/index.md describes for all operators and cells."""
 
 
 def lacking() -> dict[str, list[str]]:
-    """What each entry lacks, by its full name; entries that lack nothing are left out."""
+    """The missing parts of each entry, by its full name; complete entries are left out."""
     found = {path: list(_faults(path, of)) for path, of in entries()}
     return {path: faults for path, faults in found.items() if faults}
 
@@ -80,7 +80,7 @@ def _faults(path: str, of: Any) -> Iterator[str]:
 
 
 def _text(path: str, of: Any) -> str:
-    """The docstring of an entry; of a method also that of its class, and of what it overrides."""
+    """The docstring of an entry; of a method also that of its class, and of the methods that it overrides."""
     own = inspect.getdoc(of) or ""
     if path in reference.entries():
         return own
@@ -112,7 +112,7 @@ def _bodies(of: Any) -> list[Any]:
 
 
 def _is_written(function: Any) -> bool:
-    """Whether graphls has the text of a function: that of a dataclass's `__init__` is in no file."""
+    """Returns whether graphls has the source of a function: that of a dataclass's `__init__` is in no file."""
     return bool(function.__module__.startswith("graphls.")) and not function.__code__.co_filename.startswith("<")
 
 
@@ -153,7 +153,7 @@ def _error(name: str) -> type[BaseException] | None:
 
 
 def _says(text: str, name: str) -> bool:
-    """Whether a docstring names an error or a base class of it."""
+    """Returns whether a docstring names an error or a base class of it."""
     bases = [base.__name__ for base in (_error(name) or object).__mro__]
     return any(re.search(rf"\b{base}\b", text) for base in bases)
 
@@ -163,7 +163,7 @@ def _takes_tensors(of: Any) -> bool:
 
 
 def needs_example(of: Any) -> bool:
-    """Whether a use is more than a line: errors are caught, and what gives nothing and needs one value is called."""
+    """Returns whether a use takes more than a line: not so for errors, and for calls of one value without a result."""
     if inspect.isclass(of):
         return not issubclass(of, BaseException)
     signature = inspect.signature(of)

@@ -1,4 +1,4 @@
-"""Links of the site: from names in the text to the reference, and from pages to what is no page of the site."""
+"""Links of the site: from names in the text to the reference, and from pages to files outside of the site."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ROW = re.compile(r"^\| `(\w+)` \|", re.MULTILINE)
 
 
 def named(text: str, entries: Mapping[str, str]) -> str:
-    """The text, whose public names lead to the reference; code and what is a link already stay as they are.
+    """The text with links from public names to the reference; code and existing links stay unchanged.
 
     `entries` has the full names, with those under which they are described.
     """
@@ -54,5 +54,5 @@ def relinked(text: str, source: str, outside: Mapping[str, str]) -> str:
 
 
 def on_site(path: str, outside: Mapping[str, str]) -> str:
-    """Where a file of the repository stands on the site; what has no place there keeps its path, which MkDocs tells."""
+    """The path of a file of the repository on the site; other files keep their path, which MkDocs reports."""
     return outside.get(path, path.removeprefix("docs/"))

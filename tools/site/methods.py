@@ -1,4 +1,4 @@
-"""The methods of tensors as a list: most are functions of `graphls.ops`, to whose entries they lead."""
+"""The list of the methods of tensors, with links to the functions of `graphls.ops` that most of them are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Notebooks as pages: their text, their code, and what was printed and drawn when they were run."""
+"""Converts notebooks to pages: their text, their code, and their saved outputs."""
 
 from __future__ import annotations
 

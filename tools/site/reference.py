@@ -1,4 +1,4 @@
-"""The pages of the reference: which public names stand on which, and what each page asks mkdocstrings for."""
+"""The pages of the reference: the public names on each, and the mkdocstrings directives of each."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Page:
 
     @property
     def paths(self) -> list[str]:
-        """What stands on it, by full names."""
+        """The full names on the page."""
         return [f"{part.module}.{name}" for part in self.parts for name in part.names]
 
 
@@ -107,7 +107,7 @@ def pages() -> tuple[Page, ...]:
 
 
 def operator_paths() -> dict[str, list[str]]:
-    """What stands on each page of docs/operators, by full names."""
+    """The full names on each page of docs/operators."""
     return {f"operators/{s.file}": s.paths for s in SUBJECTS}
 
 
@@ -131,7 +131,7 @@ def entries() -> dict[str, str]:
 
 
 def _is_own_name(path: str) -> bool:
-    """Whether a function of a page of operators goes by the name that it was written with."""
+    """Returns whether a function of a page of operators has the name of its definition."""
     return path.startswith("graphls.ops.") and path.rpartition(".")[2] == getattr(item(path), "__name__", "")
 
 
@@ -147,18 +147,18 @@ def described() -> dict[str, tuple[str, ...]]:
 
 
 def item(path: str) -> Any:
-    """What a full name leads to."""
+    """The object of a full name."""
     module, _, name = path.rpartition(".")
     return getattr(importlib.import_module(module), name)
 
 
 def is_value(of: object) -> bool:
-    """Whether something is neither a class, a function nor a module, so that it has no docstring of its own."""
+    """Returns whether an object is neither a class, a function nor a module, so that it has no docstring of its own."""
     return not (inspect.isclass(of) or inspect.isroutine(of) or isinstance(of, ModuleType))
 
 
 def text(page: Page) -> str:
-    """A page as Markdown: each module under its docstring, then what it has."""
+    """A page as Markdown: each module with its docstring, then its names."""
     parts = [f"# {page.title}"]
     for part in page.parts:
         parts += [f"## `{part.module}`", _about(part.module)]
@@ -179,6 +179,6 @@ def _about(module: str) -> str:
 
 
 def entry(path: str) -> str:
-    """What asks mkdocstrings for one name; of a module only its docstring is shown."""
+    """The mkdocstrings directive for one name; for a module only its docstring is shown."""
     options = "\n    options:\n      members: false" if isinstance(item(path), ModuleType) else ""
     return f"::: {path}{options}"
