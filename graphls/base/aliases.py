@@ -25,11 +25,11 @@ ALIASES = {
     "graphls.train.inference": "graphls.step.export.inference",
     "graphls.viz": "graphls.inspect.viz",
 }
-"""What users import, and the module that it is; modules within follow. Each is one module under both names."""
+"""Import paths of users and the real modules; submodules follow. Each is one module object under both names."""
 
 
 class _Finder(MetaPathFinder, Loader):
-    """Finds an alias, and loads the module that it stands for."""
+    """Finds an alias, and loads the real module for it."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -48,7 +48,7 @@ class _Finder(MetaPathFinder, Loader):
 
 
 def real_name(name: str) -> str:
-    """The name of the module that an import path means: `graphls.nn.amp.managers` for `graphls.amp.managers`."""
+    """The real module name of an import path: `graphls.nn.amp.managers` for `graphls.amp.managers`."""
     head, dot, suffix = name, "", ""
     while head:
         if head in ALIASES:

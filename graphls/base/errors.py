@@ -24,12 +24,11 @@ def visible(text: str) -> str:
 
 
 class GraphlsError(Exception):
-    """One sentence about a fault, the user's file and line where there is one, and what to do.
+    """An error message of one sentence: the fault, the user's file and line if any, and advice.
 
-    `location` is the user's line that the fault belongs to: the one that is given, or the one that is running, or None
-    where no code of a user runs. What a message shows of an object, such as an array, is brought into one line, and
-    characters that a terminal would obey are shown as their escapes. `has_text` is for messages of several lines, which
-    say themselves where the fault is.
+    `location` is the user's line of the fault: the explicit one, or the running one, or None where no code of a user
+    runs. The text of an object in a message, such as an array, is joined into one line, and control characters are
+    escaped. `has_text` is for messages of several lines, which contain the position of the fault themselves.
     """
 
     has_text: ClassVar[bool] = False

@@ -52,9 +52,9 @@ class Location:
 
 
 def _notebook_cell(file: str) -> str | None:
-    """A notebook's name of the cell that it has compiled under the name of a file, such as Cell In[2].
+    """A notebook's name for the cell with a file name, such as Cell In[2].
 
-    IPython knows which cell that is; older ones say it in the name.
+    IPython maps file names to cells; older versions have the number in the file name.
     """
     old = _OLD_CELL.fullmatch(file)
     if old is not None:

@@ -149,7 +149,7 @@ def exchange(
 
 
 HEAD = 256
-"""Bytes of the message before one from rank to rank: how many bytes, which dtype, which type and line; zeros behind."""
+"""Bytes of the header of a message between ranks: its size, dtype, type and line, padded with zeros."""
 
 
 def _head(array: Array, where: str) -> Array:

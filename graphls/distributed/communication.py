@@ -38,14 +38,14 @@ class GlobalComm:
 
 
 def init(backend_name: str | None = None, timeout: float | None = None) -> None:
-    """Set up communication with the other processes that mpiexec has started; a process alone is its own world.
+    """Set up communication with the other processes that mpiexec has started; a single process is its own world.
 
-    Whatever the `backend_name`, ranks talk through MPI. From here on, an error that ends one of several ranks ends all.
-    So does a communication that takes longer than `timeout` seconds, or than the variable HCCL_EXEC_TIMEOUT says;
-    without either a rank waits as long as it takes, and says after 30 seconds for which one. A process alone logs once
-    that it is. Raises GraphTypeError for a name that is no string and a timeout that is no number, GraphValueError for
-    an unknown name and a timeout that is not above 0, GraphRuntimeError where another launcher has started several, and
-    where mpi4py is missing.
+    With any `backend_name`, ranks communicate through MPI. From here on, an error that ends one rank ends all of them.
+    So does a communication that takes longer than `timeout` seconds, or than the variable HCCL_EXEC_TIMEOUT allows;
+    without either a rank waits without limit, and names the awaited rank after 30 seconds. A single process logs once
+    that it trains alone. Raises GraphTypeError for a name that is no string and a timeout that is no number,
+    GraphValueError for an unknown name and a timeout that is not above 0, GraphRuntimeError where another launcher has
+    started several, and where mpi4py is missing.
 
     Examples:
         >>> from graphls import communication
@@ -215,7 +215,7 @@ def get_group_rank_from_world_rank(world_rank_id: int, group: str) -> int:
 
 
 def get_process_group_ranks(group: str | None = None) -> list[int]:
-    """The numbers, among all ranks, of those of a group.
+    """The numbers of the members of a group among all ranks.
 
     Examples:
         >>> from graphls import communication

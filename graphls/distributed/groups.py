@@ -42,7 +42,7 @@ def group_among(members: Sequence[int]) -> Group:
 
 
 def destroy(name: str) -> None:
-    """Forget a group; raises GraphValueError where there is none of that name."""
+    """Destroy a group; raises GraphValueError where there is none of that name."""
     if name in NAMES_OF_WORLD or name not in Ranks.groups:
         raise GraphValueError(f"There is no group {name!r} to destroy.")
     left = dict(Ranks.groups)
@@ -53,7 +53,7 @@ def destroy(name: str) -> None:
 
 
 def destroy_all() -> None:
-    """Forget all groups but that of all ranks."""
+    """Destroy all groups but that of all ranks."""
     for name in [*Ranks.groups]:
         if name != WORLD:
             destroy(name)

@@ -25,7 +25,7 @@ REPORT_AFTER = 30.0
 BETWEEN = 0.2
 """Seconds between two polls for ranks that have left."""
 LEAVE_TAG, QUESTION_TAG, ANSWER_TAG = 17, 20, 21
-"""The tags of messages: of a rank that leaves, and of one that asks what others wait for, with its answer."""
+"""The MPI tags of messages: of a rank that leaves, of a question for the status of a rank, and of its answer."""
 LIMIT = "HCCL_EXEC_TIMEOUT"
 """The variable in which MindSpore's launchers set the time limit of a communication, in seconds."""
 
@@ -35,7 +35,7 @@ EXIT_CALLBACKS: list[Callable[[], None]] = []
 
 
 class Watch:
-    """The watchdog for ranks that have left, in a thread, over a communicator of its own."""
+    """The watchdog for ranks that have left: a thread with a separate communicator."""
 
     def __init__(self, group: Group, limit: float | None) -> None:
         self.group, self.limit = group, limit
@@ -145,7 +145,7 @@ class Watch:
                     self._ask(self.inquiry, status.source)
 
     def exit_at_once(self, status: int) -> NoReturn:
-        """Exit as `os._exit` does; with status 0 the other ranks are told first, as at a normal end."""
+        """Exit as `os._exit` does; with status 0 it informs the other ranks first, as at a normal end."""
         if os.getpid() == self.process and status == 0 and self.leaving is None:
             from mpi4py import MPI
 

@@ -77,7 +77,7 @@ def find_group(name: str | None = None) -> Group:
 
 
 def join() -> Group:
-    """Meet the other processes that mpiexec has started; a process alone is its own world.
+    """Join the other processes that mpiexec has started; a single process is its own world.
 
     Raises GraphRuntimeError where another launcher has started several, and where mpi4py is missing.
     """

@@ -26,7 +26,7 @@ class Aliases:
                 self.roots[value] = self.roots.get(value, frozenset()) | self.roots.get(operand, {operand})
 
     def of(self, value: Value) -> frozenset[Value]:
-        """The values of other nodes or from outside that one may turn out to be; itself where there are none."""
+        """The values of other nodes, or from outside, that a value may alias; itself where there are none."""
         roots = self.roots.get(value, frozenset())
         return frozenset(root for root in roots if root.type.dtype is value.type.dtype) or frozenset((value,))
 

@@ -109,7 +109,7 @@ class Builder:
     def constant(self, value: Any, dtype: DType | None = None, shape: tuple[int, ...] | None = None) -> Value:
         """A constant; equal ones are made once. `shape` repeats one number.
 
-        Raises GraphTypeError for what is no number or array of numbers.
+        Raises GraphTypeError for anything but a number or an array of numbers.
         """
         array = np.asarray(value)
         try:

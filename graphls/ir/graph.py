@@ -86,7 +86,7 @@ class Node:
 class Write:
     """`state` holds `value` after the step.
 
-    `in_place` says that every reader of the old value is proven to run before `value` is made, so
+    `in_place` marks the proof that every reader of the old value runs before `value` is computed, so
     that one buffer is enough.
 
     Examples:
@@ -178,10 +178,10 @@ class Difference:
     """The difference between two graphs; false where there is nothing, and `str` shows it as text.
 
     `added` are the nodes that only `after` has, `removed` those that only `before` has, in the order of their texts,
-    and `changed` the pairs (node of `before`, node of `after`) that correspond and yet differ. `paired` leads from
-    every node of `after` that has one to its node of `before`. `was` says what a changed node of `after` was before,
-    one text for each property: operands, attributes, control edges, types, phase, cell, region, what its regions
-    yield. A node does not change with the nodes inside of its regions; those are listed themselves.
+    and `changed` the pairs (node of `before`, node of `after`) that correspond and yet differ. `paired` maps nodes of
+    `after` to their nodes of `before`. `was` describes the earlier form of each changed node of `after`, one text for
+    each property: operands, attributes, control edges, types, phase, cell, region, results of its regions. A change
+    inside of its regions does not change a node; the inner nodes are listed.
 
     `inputs`, `states`, `writes` and `outputs` are pairs of those that differ, with None where there is none.
     """

@@ -21,7 +21,7 @@ _TOKENS = re.compile(
     re.VERBOSE | re.ASCII,
 )
 SHOWN = 160
-"""How many characters of a line an error message shows."""
+"""The most characters of a line that an error message shows."""
 
 
 class Token(NamedTuple):

@@ -16,14 +16,14 @@ Rule = Callable[..., Any]
 class Operation:
     """The interface of a primitive for the IR, passes and backends: a name, rules, and facts in place of name checks.
 
-    `graphls.primitives.primitive.Primitive` says how one is written.
+    `graphls.primitives.primitive.Primitive` documents how to write one.
     """
 
     name: str = ""
     """The name in the text form."""
 
     on_host: bool = False
-    """Whether the results are made in NumPy before a step and fed to it."""
+    """Whether NumPy computes the results before a step, which takes them as inputs."""
 
     calls_python: bool = False
     """Whether it calls Python while a step runs, so that the host runs it between segments."""
@@ -64,7 +64,7 @@ class Operation:
     """The position of one of two operands with the number that, there, makes the result the other one, to the bit."""
 
     is_convolution: bool = False
-    """Whether a runtime convolves, and may fuse what follows with that."""
+    """Whether it is a convolution for a runtime, which may fuse later nodes with it."""
 
     is_product: bool = False
     """Whether it sums products of two operands, for which processors have units that take 16 bits and sum in 32."""
@@ -113,7 +113,7 @@ class Operation:
     """The levels of mixed precision that compute it in float32, in any cell."""
 
     integer_gradient: Literal["none", "whole", "divided"] = "none"
-    """How gradients flow through integers: by the rule as it is ("whole"), or "divided" among equals in float64."""
+    """The gradient through integers: by the rule unchanged ("whole"), or "divided" among equals in float64."""
 
     vjp: Rule | None = None
     """The gradient rule."""
@@ -143,10 +143,10 @@ class Operation:
 
     @property
     def is_bounded(self) -> bool:
-        """Whether its operands bound the result, which a branch may as well compute, and a number may scale instead.
+        """Whether its operands bound the result, so that a branch may compute it and a factor may scale an operand.
 
-        Those of a product do by their Euclidean norms, the first one of another primitive by its sum of absolute
-        values; that one is what a number scales then. A runtime may fuse a convolution with what reads it in a branch.
+        Operands of a product bound it by their Euclidean norms, the first operand of another primitive by its sum of
+        absolute values; a factor scales that one. Convolutions are excluded, as a runtime may fuse them with a reader.
         """
         return self.is_product and not self.is_convolution
 
@@ -174,7 +174,7 @@ class Operation:
         self, arrays: tuple[Any, ...], attrs: Mapping[str, Any], types: tuple[Type, ...],
         run: Callable[[int, tuple[Any, ...]], tuple[Any, ...]],
     ) -> tuple[Any, ...]:  # fmt: skip
-        """The outputs of a node with regions; `run(index, arrays)` gives what a region yields for its parameters."""
+        """The outputs of a node with regions; `run(index, arrays)` returns the results of a region for arrays."""
         raise NotImplementedError
 
     def flops(self, inputs: tuple[Type, ...], outputs: tuple[Type, ...], attrs: Mapping[str, object]) -> int:

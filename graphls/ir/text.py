@@ -21,7 +21,7 @@ _PLAIN_FILE = re.compile(rf"[A-Za-z0-9_./\\<>-]+|{CELL}", re.ASCII)
 
 
 def dump(graph: Graph) -> str:
-    """The whole graph as text.
+    """The complete graph as text.
 
     Examples:
         >>> import numpy as np

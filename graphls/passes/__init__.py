@@ -1,7 +1,7 @@
 """Graph passes; importing this package registers every pass by its name.
 
-It has what a pass of your own needs: how passes are registered and found, graphs and their parts, and the tools that
-read, build, change and check them. `graphls.testing` has what tries one.
+It has everything that a pass of your own needs: the registry of passes, graphs and their parts, and the functions that
+read, build, change and check them. `graphls.testing` has checks for a pass.
 """
 
 import graphls.primitives  # noqa: F401  the primitives that passes look up by name

@@ -23,7 +23,7 @@ from graphls.ir.verify import type_errors
 from graphls.ir.verify import verify as verify_graph
 
 DEFAULT_PASSES = "gradient, join, hoist, overflow, fold, cse, merge, dce, order"
-"""The pipeline of a step where neither the engine nor the device has one of its own."""
+"""The default pipeline of a step; engines and devices may have others."""
 
 
 class Pass(Protocol):
@@ -303,7 +303,7 @@ def parse_pipeline(text: str) -> Pipeline:
 
 
 def as_pipeline(passes: Pass | Pipeline | list[Pass] | tuple[Pass, ...] | str) -> Pipeline:
-    """The pipeline that a text, a pass or several passes stand for; raises GraphTypeError for anything else.
+    """The pipeline of a text, a pass or several passes; raises GraphTypeError for anything else.
 
     Examples:
         >>> from graphls.passes import as_pipeline, find_pass

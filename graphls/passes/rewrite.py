@@ -13,9 +13,9 @@ from graphls.ir.verify import find_cycle
 
 
 class Rewriter:
-    """One sweep over a graph and its regions, in their order; a subclass says in `visit` what changes.
+    """One sweep over a graph and its regions, in schedule order; subclasses override `visit`.
 
-    Later operands, captures, control edges, writes and outputs follow what was exchanged, all in linear
+    Later operands, captures, control edges, writes and outputs read the replacements, all in linear
     time. New nodes are emitted with the Builder `e` and stand before the node that is visited, with its
     phase, scope and line. `definer` finds the node of every value that the sweep has put in place.
     """

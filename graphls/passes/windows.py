@@ -138,9 +138,9 @@ def verify_windows(graph: Graph) -> Graph:
 
     1. A window opens after the loss: forward nodes that feed it run before it opens.
     2. Backward nodes that the check depends on run inside it.
-    3. Nothing outside raises the status: what is checked was made inside (or is constant).
-    4. Nothing outside clears it: a token is cleared again only after everyone who reads it has read it and stays in
-       its block, and windows of different tokens do not interleave.
+    3. No value from outside raises the status: checked values are computed inside, or constant.
+    4. No node from outside clears it: a token is cleared again only after all of its readers and stays in its block,
+       and windows of different tokens do not interleave.
     5. A state that is written from inside a window is written under a status that has been read; in a loop that
        carries it, in each iteration.
     6. That status covers all of the backward that the state is written with.

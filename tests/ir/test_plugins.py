@@ -123,7 +123,7 @@ def test_opt_lists_all_passes(capsys: pytest.CaptureFixture[str]) -> None:
     rows = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
     assert rows["empty"] == "Take everything away."
     assert rows["broken"].startswith("The plugin 'broken' of the package 'outside_of_graphls' ")
-    assert rows["dce"].startswith("Remove what no output")
+    assert rows["dce"].startswith("Remove dead code")
 
 
 def test_nothing_of_graphls_is_replaced_by_a_class_of_its_name() -> None:

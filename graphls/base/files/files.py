@@ -24,7 +24,7 @@ except ImportError:  # Windows, where a file that is open can be neither removed
 Part = bytes | memoryview
 StrPath = str | os.PathLike[str]
 NEW_FILE = 0o666
-"""The mode of a file that was not there before; the umask of the process is taken off it, as for any file."""
+"""The mode of a new file, from which the system removes the umask of the process."""
 
 
 def as_path(path: object) -> Path:
@@ -35,7 +35,7 @@ def as_path(path: object) -> Path:
 
 
 def open_file(path: StrPath, mode: str = "rb", **options: Any) -> IO[Any]:
-    """A file of data that is open to be read; `options` are those of Python's open.
+    """Open a data file for reading; `options` are those of Python's open.
 
     Raises OSError where it cannot be opened, and for anything but a regular file: a pipe might never send a byte.
     """
@@ -69,12 +69,12 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Write a file at once; see `write_parts`."""
+    """Write a file atomically; see `write_parts`."""
     write_parts(path, [data])
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file in UTF-8, at once; a single surrogate, which UTF-8 does not have, becomes its escape."""
+    """Write a text file in UTF-8, atomically; a lone surrogate, which UTF-8 cannot encode, becomes its escape."""
     write_bytes(path, text.encode("utf-8", "backslashreplace"))
 
 
@@ -82,12 +82,12 @@ CIRCLE = "its links lead in a circle"
 
 
 def write_parts(path: Path, parts: Iterable[Part], follows_links: bool = True) -> None:
-    """Write a file of these parts at once, and wait until it is on the disk; directories are made.
+    """Write a file of these parts atomically, and wait until it is on the disk; directories are created.
 
     Where that fails, the old file stays. The unfinished file of a process that was killed is removed when a file
     of the same name is written again. A link stays a link to the file, unless `follows_links` is False, which puts
     the file in its place; a device or a directory is not replaced. A file that is replaced keeps its mode, a new one
-    has what the umask of the process leaves.
+    has the default mode under the umask of the process.
     Raises GraphFileError, which names the file and the reason.
     """
     try:
@@ -162,10 +162,10 @@ def _write(path: Path, parts: Iterable[Part]) -> None:
 
 
 def _open_temporary(path: Path, mode: int, begun: list[Path]) -> BinaryIO:
-    """A new file beside this one, locked as long as this process writes it; the system takes its umask off the mode.
+    """A new file beside this one, locked while this process writes it; the system removes the umask from the mode.
 
-    Its name is in `begun` before it is there, and the file is closed with the last that knows it, so that a Ctrl-C at
-    any moment leaves something to be removed by name only.
+    Its name is in `begun` before the file exists, and the file is closed with its last reference, so that after a
+    Ctrl-C at any moment it only has to be removed by name.
     """
     while True:
         temporary = path.parent / f"{_hidden(path.name)}.{secrets.token_hex(16)}.tmp"
@@ -177,7 +177,7 @@ def _open_temporary(path: Path, mode: int, begun: list[Path]) -> BinaryIO:
 
 
 def _lock(handle: int) -> bool:
-    """Lock a file that nobody else has locked; file systems without locks go without."""
+    """Try to lock a file; returns False where another process has the lock, True also on file systems without locks."""
     try:
         if fcntl is not None:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -21,7 +21,7 @@ def fields(message: memoryview, with_floats: bool = False) -> Iterator[Field]:
     """The fields of a message in order: (number, value).
 
     Fields of four and eight bytes are read where there may be floats, which are not packed. Raises GraphValueError for
-    what ends too early and for other kinds of fields.
+    truncated messages and for other kinds of fields.
     """
     position = 0
     while position < len(message):
@@ -65,7 +65,7 @@ def numbers(value: int | memoryview) -> Iterator[int]:
 
 
 def signed(number: int) -> int:
-    """A number of 64 bits as the signed one that it stands for."""
+    """The signed number of an unsigned one of 64 bits."""
     return number - (1 << 64) if number >> 63 else number
 
 

@@ -30,7 +30,7 @@ def compiling() -> Iterator[None]:
 
 
 class Group(Guard):
-    """States that steps use together. Who runs a step, or reads or replaces a value, holds `lock`.
+    """States that steps share, under one `lock`, which a thread holds to run a step or to read or replace a value.
 
     `changes` counts how often a storage got another buffer, so that a session sees with one comparison that everything
     it bound is still current. `into` is the group that this one has become part of.

@@ -1,4 +1,4 @@
-"""Thread-safe process settings: an update is visible as a whole, and updates never interleave."""
+"""Thread-safe process settings: updates are atomic and never interleave."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from graphls.base.sharing.forks import Guard
 class Settings(Guard):
     """Values by name over their defaults, for all threads of the process, also for those that start later.
 
-    A change is one assignment, so that readers need no lock. Whoever changes values with something else that depends on
-    them holds `lock` around both.
+    A change is one assignment, so that readers need no lock. To change values together with other state that depends on
+    them, hold `lock` around both.
     """
 
     __slots__ = ("_defaults", "_explicit")

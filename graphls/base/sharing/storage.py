@@ -131,7 +131,7 @@ class Storage:
         return twin
 
     def copy(self) -> Array:
-        """The value in an array of its own, as it is between two steps."""
+        """A copy of the value between two steps."""
         with holding(self):
             return np.array(self.read())
 

@@ -1,9 +1,9 @@
 """Threads and task queues that a Ctrl-C cannot leave half done.
 
 Python raises a Ctrl-C between two instructions of the main thread. The conditions, events and pools of its own library,
-and its list of threads, are written in Python as well. One that lands in them leaves a lock that is never
+and its list of threads, are written in Python as well. A Ctrl-C in one of them leaves a lock that is never
 released, becomes another error, or is printed and lost, as in the callback of a thread that is freed. So threads are
-started with interrupts deferred and free themselves, and what waits for them waits in C.
+started with interrupts deferred and free themselves, and waiting for them is one call into C.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Runnable(Protocol):
 
 
 def start(name: str, task: Runnable, daemon: bool = True) -> None:
-    """Do a task in a thread of its own."""
+    """Run a task in a new thread."""
     with interrupts_deferred():
         Thread(target=task.run, name=name, daemon=daemon).start()
 

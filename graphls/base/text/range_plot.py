@@ -14,7 +14,7 @@ WIDTH, LEFT, ROW, TOP = 680, 210, 18, 22
 LONGEST = 30
 """Letters of a name that are shown; the title of its bar has all."""
 FLOAT16 = (-24, -14, 16)
-"""Powers of two: of the least number of float16, of its least normal one, and of what overflows."""
+"""Powers of two: the least number of float16, its least normal number, and its overflow."""
 BFLOAT16 = (-133, -126, 128)
 EDGE = (-27, 19)
 """Powers of two that are in the picture even where no number is."""
@@ -42,7 +42,7 @@ class Range:
 def range_plot(ranges: Sequence[Range]) -> str:
     """A bar for each range over powers of two, with the windows of float16 and bfloat16 behind them.
 
-    Blue bars fit; what underflows is yellow, what overflows is red, and a thin line leads to where float32 goes.
+    Bars that fit are blue, those that underflow yellow, those that overflow red; a thin line leads to the float32 end.
     """
     powers = [p for r in ranges for p in map(_power, (r.least, r.largest, r.wide_largest)) if p is not None]
     low, high = min((*EDGE, *powers)), max((*EDGE, *powers))

@@ -62,5 +62,5 @@ KEYWORDS = {
 
 
 def instead(name: str, habits: dict[str, str], known: Iterable[str]) -> str:
-    """`; what to write instead`, or the closest known name, or nothing."""
+    """The advice for a name, as `; use ...`, or the closest known name, or nothing."""
     return f"; {habits[name]}" if name in habits else nearest(name, known)

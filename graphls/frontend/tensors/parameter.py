@@ -58,8 +58,8 @@ class Parameter(DeviceSettings, Tensor):
 
     `name` is the name in the graph; a cell that the parameter becomes part of sets it to the path of its
     attribute. `requires_grad` says whether `trainable_params` lists it. Inside `construct` a parameter is read
-    by using it and written by `ops.assign` or by assigning to the cell's attribute. What follows says how MindSpore
-    stores it on several devices, and changes nothing.
+    by using it and written by `ops.assign` or by assigning to the cell's attribute. The other arguments are those of
+    MindSpore for several devices, and change nothing.
 
     Raises GraphTypeError for a value, a name or a flag of another type, GraphValueError for a `bool` and for a name
     that cannot be one.
@@ -235,7 +235,7 @@ class ParameterTuple(tuple[Parameter, ...]):
         return super().__new__(cls, items)
 
     def clone(self, prefix: str, init: object = "same") -> ParameterTuple:
-        """New parameters named `prefix.name`, with the data that `init` says (see Parameter.clone)."""
+        """New parameters named `prefix.name`, with data by `init` (see Parameter.clone)."""
         clones = [p.clone(init) for p in self]
         for clone in clones:
             clone.name = f"{prefix}.{clone.name}"

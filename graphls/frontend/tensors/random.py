@@ -17,7 +17,7 @@ _seeded: tuple[int | None, np.random.Generator] = None, np.random.default_rng(0)
 def set_seed(seed: int) -> None:
     """Start all random numbers anew: initial weights, shuffles, dropout; the same seed gives the same run.
 
-    Raises GraphTypeError for what is no integer, GraphValueError for a negative seed.
+    Raises GraphTypeError for a seed that is no integer, GraphValueError for a negative one.
 
     Examples:
         >>> import graphls
@@ -41,7 +41,7 @@ def set_seed(seed: int) -> None:
 
 
 def get_seed() -> int | None:
-    """The seed that `set_seed` was given; None before that."""
+    """The seed of the last `set_seed`; None before the first."""
     return _seeded[0]
 
 

@@ -78,10 +78,10 @@ class Tensor(Methods):
 
     `input_data` is a number, nested lists of numbers, a tensor, or an array of NumPy or of a library whose arrays have
     `__array__` or `__dlpack__`. `dtype` converts it; without it Python floats become float32 and ints int64, and arrays
-    keep their dtype. An array is copied; `from_numpy` shares its memory. Without data, `shape` is that of zeros or of
-    what `init` gives, a name or an Initializer; where a size is None, or for no shape at all, the tensor only declares
-    what inputs look like, and has no values. Raises GraphTypeError for data that is not numeric, GraphValueError for
-    data with a shape. `const_arg` changes nothing: a tensor that is no input of a trace is a constant in it.
+    keep their dtype. An array is copied; `from_numpy` shares its memory. Without data, the tensor has a `shape`, and
+    zeros or the values of `init`, a name or an Initializer; where a size is None, or without a shape, the tensor only
+    declares the type of inputs, and has no values. Raises GraphTypeError for data that is not numeric, GraphValueError
+    for data with a shape. `const_arg` changes nothing: a tensor that is no input of a trace is a constant in it.
 
     Examples:
         >>> import graphls
@@ -279,7 +279,7 @@ class Tensor(Methods):
         return (array if array.flags.writeable else array.copy()).__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        """The memory of the host, where `__dlpack__` brings what lies on a device."""
+        """The memory of the host, to which `__dlpack__` copies data of a device."""
         return _DLPACK_CPU, 0
 
     def __float__(self) -> float:
@@ -315,7 +315,7 @@ class Tensor(Methods):
         return result
 
     def __setitem__(self, index: object, value: object) -> None:
-        """Take other elements where an index says; in a trace, see `Symbol`. See `ops.setitem`."""
+        """Replace the elements at an index; see `ops.setitem`, and in a trace `Symbol`."""
         self._become(function("setitem")(self, index, value))
 
     def assign_value(self, value: object) -> Tensor:

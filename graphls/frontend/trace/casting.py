@@ -22,9 +22,9 @@ def in_dtype(leaf: object, target: DType | None) -> Any:
 class Casting:
     """The dtypes of operations inside a cell, by their names; a cell inside that has `to_float` follows that instead.
 
-    Float operands of those in `lowered` are cast to `low`, a 16-bit float, and of those in `widened` to float32. With
-    `gives_back`, results of the former are cast to float32 again; adjacent pairs of casts are folded
-    away later. float64 stays as it is.
+    Float operands of operations in `lowered` are cast to `low`, a 16-bit float, and of those in `widened` to float32.
+    With `gives_back`, results of the former are cast to float32 again; adjacent pairs of casts are folded away later.
+    float64 stays as it is.
     """
 
     low: DType

@@ -59,8 +59,8 @@ def tangents_of(
 ) -> list[Symbol]:
     """Jacobian-vector products: the change of a call's float outputs where its inputs move along vectors.
 
-    The gradient is linear in the sensitivities: its own gradient by them, with the vectors as sensitivities, is that
-    (Griewank and Walther, 2008, section 3.2 the other way round).
+    The gradient is linear in the sensitivities, so its gradient by these, with the vectors as sensitivities, is the
+    product (Griewank and Walther, 2008, section 3.2, with both modes exchanged).
     """
     floats = [v for v in tensor_results(tracer, record, has_aux) if v.type.dtype.is_float]
     inputs = [tracer.value(record.inputs[i]) for i in positions]

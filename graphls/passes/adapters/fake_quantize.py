@@ -19,7 +19,7 @@ RANGES = ("observed", "learned")
 @register_pass
 @dataclass(frozen=True)
 class FakeQuantize:
-    """Round the operands of products with weights of matching names to what integers of few bits can stand for.
+    """Round the operands of products with weights of matching names to the values that integers of few bits represent.
 
     Before:
 
@@ -40,12 +40,11 @@ class FakeQuantize:
         %weight = fake_quantize(@fc.weight, %neg, %most) {steps=254} : f32[16,4]  // forward fc
         %y = matmul(%x_1, %weight) {transpose_b=true} : f32[8,16]  // forward fc
 
-    Weights are symmetric, by output channel or as a whole (`per_channel=false`). The first operand has a range in a
-    state: where `ranges=observed`, it follows the smallest and largest numbers by `momentum` in each step of a
-    training, as it does here unless `training=false`; where `learned`, it has a gradient. 0 always lies inside.
-    Gradients pass straight through inside of a range. `match` is a pattern as of files, or several, of the name of the
-    weight or of the cell that uses it, by default of all. Products in branches and loops stay. Stands before
-    `gradient`.
+    Ranges of weights are symmetric, for each output channel or for all (`per_channel=false`). The range of the first
+    operand is a state: with `ranges=observed`, it follows the minimum and the maximum by `momentum` in each training
+    step (`training=false` stops that); with `learned`, it has a gradient. It always contains 0. Gradients pass straight
+    through inside of a range. `match` is a shell-style pattern, or several, for the name of the weight or of the cell
+    that uses it, by default of all. Products in branches and loops are not changed. Runs before `gradient`.
     """
 
     match: Any = None

@@ -40,11 +40,11 @@ class Lora:
         %matmul_1 = matmul(%matmul, @fc.lora_B.weight) {transpose_b=true} : f32[8,16]  // forward fc
         %y = add(%y_1, %matmul_1) : f32[8,16]  // forward fc
 
-    (Hu and others, 2021, LoRA: Low-Rank Adaptation of Large Language Models.) `match` is a pattern as of files, or
-    several, of the name of the weight or of the cell that uses it, by default of all; `alpha` is the rank where nothing
-    is said. A weight whose two states are in the graph has these, matched or not. Kernels of convolutions in one group
-    have A of their own size and B of size 1; products with other operands stay. A and B are float32 beside 16-bit
-    weights, and what they make is added in float32, unless the weight itself is cast for the product. Stands before
+    (Hu and others, 2021, LoRA: Low-Rank Adaptation of Large Language Models.) `match` is a shell-style pattern,
+    or several, for the name of the weight or of the cell that uses it, by default of all; `alpha` is the rank by
+    default. A weight whose two states are in the graph uses these, matched or not. For kernels of convolutions in one
+    group, A has the size of the kernel and B the size 1; other products are not changed. A and B are float32 beside
+    16-bit weights, and their product is added in float32, unless the weight itself is cast for the product. Runs before
     `gradient`.
     """
 

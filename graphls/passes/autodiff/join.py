@@ -14,7 +14,7 @@ from graphls.passes.rewrite import Rewriter
 @register_pass
 @dataclass(frozen=True)
 class Join:
-    """Let a sum of gradients of slices, which lie side by side and leave nothing out, be their `concat`.
+    """Replace a sum of gradients of slices that cover a tensor without overlap by their `concat`.
 
     Before:
 
@@ -22,7 +22,7 @@ class Join:
         %b = slice_gradient(%y) {shape=[4], starts=[2], stops=[4], steps=[1]} : f32[4]  // backward
         %g = add(%a, %b) : f32[4]  // backward
 
-    After (what is left over is for `dce`):
+    After (`dce` removes dead nodes):
 
         %a = slice_gradient(%x) {shape=[4], starts=[0], stops=[2], steps=[1]} : f32[4]  // backward
         %b = slice_gradient(%y) {shape=[4], starts=[2], stops=[4], steps=[1]} : f32[4]  // backward

@@ -33,9 +33,9 @@ class Widen:
         %g = mul(%cast, %cast_1) : f32[4]  // backward
         return %y, %g
 
-    So the numbers are those that the phase would have without rounding, overflow and underflow, on the values that
-    the other phases gave it. A result keeps its name; outside of the phase it is read through a cast back, and it
-    leaves the graph wide. Constants, random arrays, and what `custom_gradient` and Python give stay as they are.
+    So the numbers are those that the phase would have without rounding, overflow and underflow, on the values of the
+    other phases. A result keeps its name; nodes outside of the phase read it through a cast back, and outputs of the
+    graph are wide. Constants, random arrays, and results of `custom_gradient` and of host calls are not changed.
     """
 
     phase: str = "backward"
@@ -103,7 +103,7 @@ class _Widening(Rewriter):
         return self.e.emit("cast", (value,), {"dtype": dtype}, name=name)[0]
 
     def widened(self, value: Value) -> Value:
-        """A value in float32, without rounding where it was made in this phase."""
+        """A value in float32, without rounding where this phase computed it."""
         if not value.type.dtype.is_half:
             return value
         return self.wide[value] if value in self.wide else self.cast(value, float32)

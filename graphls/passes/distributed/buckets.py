@@ -16,9 +16,9 @@ from graphls.passes.rewrite import schedule
 @register_pass
 @dataclass(frozen=True)
 class Buckets:
-    """Join collectives of one kind into few, in the order in which their operands are made.
+    """Merge collectives of one kind into few, in the order in which their operands are computed.
 
-    Before (`%h` is made before `%g`):
+    Before (`%h` is computed before `%g`):
 
         %t, %a = all_reduce(%g) {bucket=[1, 64], group="world", op="sum", ranks=2} : token, f32[4]
         %u, %b = all_reduce(%h) {bucket=[1, 64], group="world", op="sum", ranks=2} after(%t) : token, f32[4]
@@ -27,10 +27,10 @@ class Buckets:
 
         %u, %b, %a = all_reduce(%h, %g) {group="world", op="sum", ranks=2} : token, f32[4], f32[4]
 
-    A bucket is a number and how many bytes go together, any where none is said; what has the number 0 stays alone. The
-    order is that of the longest path, in operations, to each operand, so that it is the same on all ranks, and a bucket
-    can travel while what belongs to later ones is computed. No collective passes another effect, and what waits for
-    one is in a later bucket. What several parameters have for their gradient travels once.
+    The attribute `bucket` is a number and the limit of bytes of one bucket, unlimited where there is none; collectives
+    of the number 0 stay alone. The order is that of the longest path, in operations, to each operand, so that it is the
+    same on all ranks, and a bucket can be sent while the operands of later ones are computed. No collective moves past
+    another effect, and one that waits for another is in a later bucket. A gradient of several parameters is sent once.
     """
 
     name = "buckets"

@@ -24,7 +24,7 @@ BUCKET = 25 << 20
 @register_pass
 @dataclass(frozen=True)
 class Shard:
-    """Let each rank update its shard of the states of an optimizer, and give the others its part of the parameters.
+    """Let each rank update its shard of the optimizer states, and gather the updated parameters.
 
     Before, on two ranks:
 
@@ -44,10 +44,10 @@ class Shard:
         @v <- %v_1
         @w <- %w
 
-    What is made of gradients and states element by element is made of shards. Sums of all their elements are put
-    together with those of the other ranks, as overflow flags are. What has fewer than `least` bytes, and of which
-    anything else is made, such as means along an axis, stays whole on each rank: a state of shards takes its part of
-    such a gradient. So do states whose names are in `whole`. The graph is that of the rank with the number `rank`.
+    Elementwise functions of gradients and states are computed on shards. Sums of all their elements are added up over
+    the ranks, and so are overflow flags. Values of fewer than `least` bytes, and those with other uses, such as means
+    along an axis, are not divided: a divided state takes its slice of such a gradient. Neither are states whose names
+    are in `whole`. The graph is that of the rank with the number `rank`.
     """
 
     rank: int = 0

@@ -106,7 +106,7 @@ def _gradients(graph: Graph, ranks: int, least: int) -> Iterator[Value]:
 
 
 def _values(nodes: Sequence[Node], roots: Roots, roots_of: dict[Value, Roots]) -> dict[Value, Roots]:
-    """The values computed elementwise from the roots, with these; added to `found`, which has the states among them."""
+    """The values computed elementwise from the roots, each with its roots; `roots_of` has the states at the start."""
     roots_of.update((v, frozenset((v,))) for node in nodes for v in node.outputs if v in roots)
     for node in nodes:
         if node.primitive.is_branch:

@@ -1,8 +1,7 @@
 """Weight folding: evaluates nodes of weights only, and folds per-channel factors and sums into weights.
 
-A graph for inference has states that nothing writes, the weights. Their values are given by `Weights`, and only those
-that are needed in the end are computed, when they are asked for: an array of the size of a weight then never waits
-beside the others.
+The states of an inference graph are never written: they are the weights. Their values are functions (`Weight`), which
+are called only for the weights of the final graph, one by one: so no two large arrays are in memory at a time.
 """
 
 from __future__ import annotations

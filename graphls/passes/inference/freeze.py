@@ -16,7 +16,7 @@ from graphls.passes.rewrite import Rewriter
 @register_pass
 @dataclass(frozen=True)
 class Freeze:
-    """Write no state of a name that matches, and take no gradients by it.
+    """Remove the writes of states with matching names, and their gradients.
 
     Before:
 
@@ -30,10 +30,10 @@ class Freeze:
 
         %gb = gradient(%loss, %seed, @b) {of=1, wrt=1} : f32[2]  // backward
 
-    `match` is a pattern as of files, or several, by default of all. What read the gradients reads zeros. States that
-    nothing but the writes of frozen states has read, such as their moments, are written no more; `dce` takes away what
-    computed all that. The other states get the values that they would get if the frozen ones were constants. Stands
-    before `gradient`.
+    `match` is a shell-style pattern, or several, by default of all. Other readers of the gradients read zeros. States
+    that only the writes of frozen states have read, such as their moments, are not written any more; `dce` removes the
+    nodes that computed all that. The other states get the values that they would get if the frozen ones were constants.
+    Runs before `gradient`.
     """
 
     match: Any = None

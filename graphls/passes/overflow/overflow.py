@@ -46,7 +46,7 @@ def with_mode(pipeline: Pipeline, mode: str) -> Pipeline:
 @register_pass
 @dataclass(frozen=True)
 class Overflow:
-    """Place `overflow_start` after the loss and before the backward, `overflow_get` after what it checks.
+    """Place `overflow_start` after the loss and before the backward, `overflow_get` after the values that it checks.
 
     Before:
 
@@ -63,9 +63,9 @@ class Overflow:
         %gw = mul(%x, %seed) : f32[4]  // backward
         %overflow = overflow_get(%status, %gw) : bool[]  // check
 
-    `mode` says what raises the status: "outputs" (also None), only the values that the user checks; "window", every
-    float value made inside, as a hardware status register does. In a window without float16 values nothing is added:
-    what overflows float32 or bfloat16 there is a fault that no scale mends.
+    `mode` chooses the values that raise the status: "outputs" (also None), only those that the user checks; "window",
+    every float value computed inside, as a hardware status register does. In a window without float16 values nothing is
+    added: an overflow of float32 or bfloat16 there is a fault that no loss scale can avoid.
     """
 
     mode: str | None = None

@@ -18,7 +18,7 @@ FACTOR = "scale_factor"
 @register_pass
 @dataclass(frozen=True)
 class Rescale:
-    """Give a traced graph one more input, `%scale_factor : f32[]`, times which the scale of its gradients is taken.
+    """Add an input `%scale_factor : f32[]` to a traced graph, which multiplies the scale of its gradients.
 
     Before:
 
@@ -34,11 +34,11 @@ class Rescale:
         %gw = gradient(%loss, %scale_1, @w) {of=1, wrt=1} : f16[4]  // backward
         return %loss, %mul
 
-    The scale is what the sensitivities are made of by casts, moves and products; where that is a constant and the loss
-    is a product with a state or an input of one element, by which nobody differentiates, it is that one.
-    Everything else, unscaling too, goes on with the scale as it was. Gradients of gradients are scaled once, by the
-    outer sensitivity. A constant that is not finite stays. The scales are outputs of the graph, too, behind its own
-    (but for those inside a `cond`).
+    The scale is the origin of the sensitivities behind casts, moves and products; where that is a constant and the loss
+    is a product with a state or an input of one element that has no gradient, the scale is that one. All other nodes,
+    also those that unscale, read the scale unchanged. Gradients of gradients are scaled once, by the outer sensitivity.
+    A constant that is not finite is not scaled. The scales are outputs of the graph, too, behind its own (but for those
+    inside a `cond`).
     """
 
     name = "rescale"

@@ -11,12 +11,12 @@ def list_schedule(nodes: Sequence[Node], leaving: Set[Value]) -> list[Node]:
     """List scheduling: nodes that only one result needs move right after their last operand.
 
     So operands are read while caches hold them, and their memory is free early. Gradients are divided by the loss
-    scale when all of them are there, in the order of the parameters, as in
+    scale after all of them have been computed, in the order of the parameters, as in
 
         %g2 = matmul(%x2, %d2); %d1 = matmul(%d2, %w2); %g1 = matmul(%x1, %d1); %r = reciprocal(%scale)
         %u1 = mul(%g1, %r); %u2 = mul(%g2, %r)
 
-    and become, since only %u2 needs %g2, and %r is a number, which may be made at any time,
+    and become, since only %u2 needs %g2, and %r is a number, which may be computed at any time,
 
         %r = reciprocal(%scale); %g2 = matmul(%x2, %d2); %u2 = mul(%g2, %r); %d1 = matmul(%d2, %w2); ...
 

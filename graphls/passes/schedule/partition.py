@@ -49,16 +49,16 @@ class Partition:
         }  // update
         @w <- %w in place
 
-    `engine` runs what it takes, "onnxruntime" the rest, and calls of the host run in Python. Large updates are left to
-    "onnxruntime" by an engine that does not write in place, as each of their states would have two buffers; small ones
-    are selected where it takes both branches of a `cond`, but no `cond`. With `skips`, the largest `cond` whose
-    branches write states stands alone: the host reads its flag, and runs what the branch does. Of a small update it
-    lets states take the new values, which lie in their second buffers, or stay as they are. A graph that is one
-    segment of "onnxruntime" stays as it is. States are written in place only where no segment reads the old value any
-    more, and behind all calls of Python, which may fail.
+    `engine` runs the nodes that it takes, "onnxruntime" the others, and host calls run in Python. Large updates run on
+    "onnxruntime" where the engine cannot write in place, as each of their states would need two buffers; small ones
+    become selections where the engine takes the branches of a `cond`, but no `cond`. With `skips`, the largest `cond`
+    whose branches write states stands alone: the host reads its flag and runs the segments of one branch. For a small
+    update the host only commits the new states, which lie in second buffers, or keeps the old ones. A graph that is one
+    segment of "onnxruntime" is not changed. States are written in place only where no later segment reads the old
+    value, and behind all calls of Python, which may fail.
 
-    A segment ends where a collective has all that it needs, so that what it does not need is computed while it
-    communicates; small collectives, of less than `bucket` bytes, are put together for that.
+    A segment ends where all operands of a collective are complete, so that independent nodes are computed while it
+    communicates; small collectives, of less than `bucket` bytes, are grouped for that.
     """
 
     engine: str = DEFAULT

@@ -1,4 +1,4 @@
-"""Proofs about plans: in-place writes of their segments, and equivalence to the whole graph."""
+"""Proofs about plans: in-place writes of their segments, and equivalence to the original graph."""
 
 from __future__ import annotations
 
@@ -98,9 +98,9 @@ def _read(segment: Segment) -> Iterator[Value]:
 def verify_plan(graph: Graph, partitioned: Graph) -> None:
     """Raise VerifyError unless a graph of segments computes the same as the original graph, in an order that it allows.
 
-    Every node is there, values are made before they are read and control edges, by which calls with effects keep their
-    order, are kept, also between segments, and a state is overwritten only after the last segment that reads its old
-    value. That each value is defined before its use inside of the plan is for `verify`.
+    Data and control edges between all nodes hold in the plan, also between segments, so that effects keep their order,
+    and a state is overwritten only after the last segment that reads its old value. `verify` checks that each value is
+    defined before its use inside of the plan.
     """
     order = _positions(partitioned)
     for node in walk(graph):
@@ -118,7 +118,7 @@ def _positions(partitioned: Graph) -> dict[Value, int]:
 
 
 def verify_writes(partitioned: Graph) -> None:
-    """Raise VerifyError where a plan overwrites a state that a segment still reads, or before what may fail."""
+    """Raise VerifyError where a plan overwrites a state too early: before its last reader or a possible failure."""
     if not any(write.in_place for write in partitioned.writes):
         return
     marks = _proofs(plan_of(partitioned))

@@ -30,8 +30,8 @@ class Cse:
         %a = exp(%x) : f32[4]  // forward
         %y = mul(%a, %a) : f32[4]  // backward
 
-    Nodes are equal that have one primitive, the same operands, attributes and control edges, whatever their
-    phase. Those with tokens or regions stay. A branch of `cond` may use what is computed before the `cond`.
+    Nodes are equal that have the same primitive, operands, attributes and control edges, in any phase. Nodes
+    with tokens or regions are not merged. A branch of `cond` may read values from before the `cond`.
     A graph with `gradient` nodes stays as it is, because two equal values have different gradients.
     """
 

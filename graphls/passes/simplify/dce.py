@@ -14,7 +14,7 @@ from graphls.passes.rewrite import carries
 @register_pass
 @dataclass(frozen=True)
 class Dce:
-    """Remove what no output and no write needs: nodes, and results of `cond` and of loops (dead code elimination).
+    """Remove dead code: nodes, and results of `cond` and of loops, on which no output and no write depends.
 
     Before:
 
@@ -28,8 +28,8 @@ class Dce:
         %y = depend(%x) : f32[4]  // forward
         return %y
 
-    What has an effect stays. A control edge orders and keeps nothing alive. Where its node goes away, the edge leads to
-    what that node itself had to wait for, so that no order between the nodes that stay is lost. Inputs and states stay.
+    Nodes with effects stay. Control edges keep no node alive: an edge from a removed node is redirected to the operands
+    and control edges of that node, so that the remaining nodes keep their order. Inputs and states stay.
     """
 
     name = "dce"

@@ -16,9 +16,9 @@ SHARE, LEAST = 2, 1 << 14
 @register_pass
 @dataclass(frozen=True)
 class Factor:
-    """Multiply the smaller operand of a matrix product, or of a gradient of kernels, by a number, not the product.
+    """Scale the smaller operand of a matrix product, or of a gradient of kernels, in place of the product.
 
-    So it is with the slices that the gradient of a `gather` adds to zeros, as that of an embedding does.
+    So are the slices that the gradient of a `gather` adds to zeros, as in that of an embedding.
 
     Before:
 
@@ -36,9 +36,9 @@ class Factor:
         %overflow = overflow_get(%status, %matmul, %u) : bool[]  // check
         %y = add(%matmul, @m) : f32[512,512]  // update
 
-    What is checked stays, because a product may overflow whose factor would have prevented it. The CPU lowering
-    computes it only where bounds cannot tell, so that dividing gradients by the loss scale costs no pass
-    over them. Values change by rounding only; 16-bit products, whose rounding is meant, stay.
+    Checked products stay, because a product may overflow whose scaled operand would have prevented it. The CPU
+    lowering computes them only where bounds are inconclusive, so that dividing gradients by the loss scale costs
+    no pass over them. Values change by rounding only; 16-bit products, whose rounding is intended, stay.
     """
 
     name = "factor"

@@ -194,7 +194,7 @@ class Fold:
         %y = mul(%x, %c) : f32[4]  // forward
         %z = exp(%y) : f32[4]  // forward
 
-    After (what is left over is for `dce`):
+    After (`dce` removes dead nodes):
 
         %a = constant() {value=array(f32[], [2.0])} : f32[]  // forward
         %b = constant() {value=array(f32[], [0.5])} : f32[]  // forward

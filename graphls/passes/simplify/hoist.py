@@ -1,4 +1,4 @@
-"""The hoist pass: computes elementwise work of a scan once on whole arrays, before the scan."""
+"""The hoist pass: computes elementwise work of a scan once on complete arrays, before the scan."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from graphls.passes.rewrite import Rewriter, carries, users
 @register_pass
 @dataclass(frozen=True)
 class Hoist:
-    """Compute once, of whole arrays, what a scan of known length computes of their elements one by one.
+    """Compute elementwise nodes of a scan of known length once, on complete arrays, before the scan.
 
     Before:
 
@@ -34,10 +34,10 @@ class Hoist:
           yield %q
         }  // backward
 
-    That holds for elementwise primitives and for products with a matrix that is the same in each iteration. Of the 29
-    elementwise nodes in the backward of an LSTM 8 stay, and each takes a kernel in every iteration. A product of three
-    is hoisted in part, which changes values by rounding only; those of 16 bits, whose rounding is meant, stay. A scan
-    that would have to run along more bytes than before stays, too.
+    Elementwise primitives are hoisted, and products with a loop-invariant matrix. Of the 29 elementwise nodes in the
+    backward of an LSTM 8 stay, each of which takes a kernel in every iteration. A product of three factors is hoisted
+    in part, which changes values by rounding only; those of 16 bits, whose rounding is intended, stay. A scan that
+    would have to iterate over more bytes than before is not changed.
     """
 
     name = "hoist"
@@ -104,7 +104,7 @@ class Hoisting:
         return None
 
     def is_along_arrays(self, node: Node) -> bool:
-        """Whether a node on arrays computes what it computes on their elements along the first axis."""
+        """Whether a node commutes with stacking: on arrays it computes the stacked results of their elements."""
         if node.primitive.elementwise:
             return any(v in self.arrays for v in node.inputs)
         if not node.primitive.is_product or node.primitive.is_convolution or node.attrs.get("transpose_a"):

@@ -42,8 +42,8 @@ class Merge:
           yield %c, %d
         }  // update
 
-    A step with loss scaling then waits for its flag once. Nodes of different phases stay apart, and so do those
-    between which something else needs a result of the first.
+    A step with loss scaling then waits for its flag once. Conditions of different phases are not merged, nor are two
+    between which another node reads a result of the first.
     """
 
     name = "merge"

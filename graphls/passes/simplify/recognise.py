@@ -44,9 +44,9 @@ class Recognise:
           yield %y_1
         }  // forward
 
-    Models for inference have the operator, where their opset does. The region keeps what it means: values do not
-    change. What something else needs, too, is no part of a composition. Which ones there are, says compositions.py;
-    without `sums`, products with a sum behind them are none.
+    Inference models have the operator where their opset has it, else the nodes of the region; values do not change.
+    Nodes whose results other nodes read are not part of a composition. compositions.py has the table of patterns;
+    without `sums`, a product with a sum behind it is none.
     """
 
     sums: bool = True

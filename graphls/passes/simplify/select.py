@@ -16,7 +16,7 @@ from graphls.passes.rewrite import Rewriter
 @register_pass
 @dataclass(frozen=True)
 class Select:
-    """Run both branches of every `cond` and select between what they yield.
+    """Run both branches of every `cond` and select between their results.
 
     Before:
 
@@ -32,9 +32,9 @@ class Select:
         %d = mul(%g, @w) : f32[4]  // update
         %w = where(%p, @w, %d) : f32[4]  // update
 
-    What follows %d in the branch reads %w, which is the same where the branch counts. Nothing then waits for the flag,
-    so that a GPU can record the whole step once and replay it. A `cond` with a loop in a branch stays, since a loop may
-    end only where the condition holds. Values do not change.
+    Later nodes of the branch read %w in place of %d, which are equal where the branch counts. Nothing then waits for
+    the flag, so that a GPU can record the complete step once and replay it. A `cond` with a loop in a branch stays,
+    since the loop may end only where the condition holds. Values do not change.
     """
 
     name = "select"
