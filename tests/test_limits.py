@@ -88,7 +88,7 @@ def test_shapes_that_no_array_has(tmp_path: Path, shape: list[int], end: int) ->
 
 def test_a_name_that_stands_in_a_file_twice(tmp_path: Path) -> None:
     entry = '"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}'
-    with pytest.raises(GraphlsError, match="the name 'w' stands in it twice"):
+    with pytest.raises(GraphlsError, match="the name 'w' appears in it twice"):
         load_checkpoint(safetensors(tmp_path / "a.safetensors", f"{{{entry},{entry}}}", 4))
 
 

@@ -143,14 +143,14 @@ def _lines(simulation: Simulation, ranks: Sequence[int]) -> Iterator[str]:
     count = len(work.buckets)
     buckets = f"{count} bucket{'s' * (count != 1)}"
     yield (
-        f"One rank: {milliseconds(work.seconds)} ms, {milliseconds(work.update)} of it behind the gradients, which are "
+        f"One rank: {milliseconds(work.seconds)} ms, {milliseconds(work.update)} of it after the gradients, which are "
         f"{size(work.gradients)} in {buckets}; moments of {size(work.moments)}."
     )
     rows = [_row(simulation, simulation.on(n), simulation.on(n, is_sharded=True)) for n in ranks]
     yield from Table(HEADER, rows, texts=0).lines()
     yield from _advice(simulation)
     between = f"{network.latency * 1e6:.3g} us and {network.bandwidth / 1e9:.3g} GB/s between any two ranks"
-    yield f"This is a model ({network.algorithm}): {between}, none of which is late; see docs/parallel.md."
+    yield f"This is a model ({network.algorithm}): {between}, and no rank is late; see docs/parallel.md."
 
 
 def _row(simulation: Simulation, replicated: Prediction, sharded: Prediction) -> tuple[str, ...]:
@@ -177,10 +177,10 @@ def _advice(simulation: Simulation) -> Iterator[str]:
         yield f"With this batch on each rank, beyond some {most} ranks more than half of the time is lost."
     best = simulation.best_for_one_batch()
     if best.ranks == 1:
-        yield "To divide this batch among ranks does not pay: one is soonest done."
+        yield "Dividing this batch among ranks does not pay: one rank is fastest."
     else:
         faster = simulation.work.seconds / best.seconds
-        yield f"This batch, divided among ranks, is soonest done by some {best.ranks}: {faster:.1f} times as fast."
+        yield f"This batch, divided among ranks, is fastest on some {best.ranks}: {faster:.1f} times as fast."
 
 
 WARM_UP = 2

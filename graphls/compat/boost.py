@@ -152,7 +152,7 @@ class AutoBoost:
             known = ", ".join(LEVELS)
             raise GraphValueError(f"A level of boost is one of {known}, not {level!r}.")
         if level != "O0":
-            warn(f"There is no boost, so the level {level} changes nothing.")
+            warn(f"Boost is not supported, so the level {level} has no effect.")
         self.level, self.boost_config_dict = level, boost_config_dict
 
     def network_auto_process_train(self, network: Cell, optimizer: Optimizer) -> tuple[Cell, Optimizer]:

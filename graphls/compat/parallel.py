@@ -117,7 +117,7 @@ class Layout:
         for item in tensor_map:
             for name in item if isinstance(item, tuple) else (item,):
                 if name != "None" and name not in self._alias_name:
-                    text = f"The Layout has the axes {self._alias_name!r}, and {name!r} is none of them."
+                    text = f"The Layout has the axes {self._alias_name!r}, not {name!r}."
                     raise GraphValueError(text)
         layout = Layout(self._device_matrix, self._alias_name, self._rank_list)
         layout._tensor_map = list(tensor_map)

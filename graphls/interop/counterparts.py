@@ -199,7 +199,7 @@ def check_settings(
         texts = [f"{text} ({_some(paths)})" for (_, text), paths in differences.items()]
         names = tuple(dict.fromkeys(name for name, _ in differences))
         raise GraphValueError(
-            f"The optimizer in {state.origin} would go on in another way here: {listed(texts)}; set them as they are "
+            f"The optimizer in {state.origin} would continue differently here: {listed(texts)}; set them as they are "
             f"there, or name those that may differ: changed={names!r}.",
         )
 

@@ -112,7 +112,7 @@ class Loading:
         """Raise GraphValueError for sums of 0, by which an Adagrad here divides unless it starts with accum=0.0."""
         if not getattr(self.optimizer, "starts_at_zero", True) and not all(a.all() for _, a in values):
             name = type(self.optimizer).__name__
-            raise GraphValueError(f"Some sums in {self.state.origin} are 0; make {name} with accum=0.0.")
+            raise GraphValueError(f"Some sums in {self.state.origin} are 0; create {name} with accum=0.0.")
 
     def _initialised(self, indices: Mapping[int, int]) -> Iterator[tuple[Parameter, Array]]:
         """The states of SGD that tell whether a velocity is initialised: 0.0, else 1.0."""

@@ -208,7 +208,7 @@ def _group_settings(
     for name, mapping in group.items():
         if settings_of(optimizer, counterpart, mapping.parameter, count) != each[0]:
             raise GraphValueError(
-                f"In a group, {name!r} decays or not otherwise than {next(iter(group))!r}, and these are two groups in "
+                f"In a group, {name!r} and {next(iter(group))!r} differ in weight decay, and these are two groups in "
                 "PyTorch; give the optimizer groups with a weight_decay each.",
             )
     if counterpart.kind == "Rprop" and each[0]["weight_decay"]:
@@ -216,8 +216,8 @@ def _group_settings(
     differences = {n: text for n, text in counterpart.differences(optimizer, each[0], count) if n not in changed}
     if differences:
         raise GraphValueError(
-            f"PyTorch would go on in another way: {listed(differences.values())}; changed={tuple(differences)!r} "
-            "writes its state all the same.",
+            f"PyTorch would continue differently: {listed(differences.values())}; changed={tuple(differences)!r} "
+            "writes its state nevertheless.",
         )
     if counterpart.kind == "Adagrad":
         each[0].setdefault("eps", 1e-10)  # PyTorch's default; the formula here has no eps

@@ -96,7 +96,7 @@ def _names_by_weights(state: OptimizerState, rows: Mappings, rename: Rename) -> 
         used.update(*sorted(names, key=lambda present: order[present[0]])[:1])
     if len(used) != len(state.numbers):
         raise GraphValueError(
-            f"The weights in {state.origin} make the parameters of the optimizer of {len(used)} tensors, and its state "
+            f"The parameters of the optimizer take {len(used)} tensors of the weights in {state.origin}, and its state "
             f"has {len(state.numbers)} parameters; {ADVICE}."
         )
     return tuple(original for name, original in known.items() if name in used)

@@ -59,7 +59,7 @@ class Report:
         texts = (
             (self.missing, "Not loaded", "parameter"),
             (self.unused, "Not used", "tensor"),
-            (self.ignored, "Left out, as it is no weight", "tensor"),
+            (self.ignored, "Ignored, as no weights", "tensor"),
         )
         for names, text, kind in texts:
             if names:

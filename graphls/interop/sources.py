@@ -52,7 +52,7 @@ def _name(name: object) -> str:
 
 def _array(name: object, value: Any) -> Array:
     if not offers_array(value):
-        raise GraphTypeError(f"{name!r} is no tensor or array but a {type(value).__name__}.")
+        raise GraphTypeError(f"{name!r} is a {type(value).__name__}, not a tensor or array.")
     return array_of(value)
 
 
@@ -90,7 +90,7 @@ def _sharded(index: Path) -> Arrays:
         weight_map = parse_json(read_bytes(index))["weight_map"]
         files = sorted(set(weight_map.values()))
         if not all(isinstance(file, str) and file == Path(file).name for file in files):
-            raise ValueError("its files do not lie beside it")
+            raise ValueError("its files are not beside it")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise GraphValueError(f"{index} is no index of files of safetensors: {error}.") from None
     shards = {file: _read(index.with_name(file)) for file in files}

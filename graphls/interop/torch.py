@@ -211,7 +211,7 @@ def _mismatch(report: Report, names: Mapping[str, str]) -> str:
     parts = []
     if report.missing:
         missing = [_with_nearest(path, names[path], report.unused) for path in report.missing]
-        parts.append(f"it has nothing for {counted(len(missing), 'parameter')}, {listed(missing)}")
+        parts.append(f"it has no tensors for {counted(len(missing), 'parameter')}, {listed(missing)}")
     if report.unused:
         parts.append(f"no parameter takes {len(report.unused)} of its tensors, {listed(map(repr, report.unused))}")
     text = f"The weights in {report.origin} are not those of the network: {'; '.join(parts)}"
@@ -221,7 +221,7 @@ def _mismatch(report: Report, names: Mapping[str, str]) -> str:
 def _with_nearest(path: str, name: str, unused: Sequence[str]) -> str:
     shown = repr(path) if path == name else f"{path!r} ({name!r} in PyTorch)"
     near = nearest(name, unused)
-    return f"{shown}, to which {near!r} is nearest" if near else shown
+    return f"{shown} (the nearest is {near!r})" if near else shown
 
 
 def _warn(net: Cell) -> None:

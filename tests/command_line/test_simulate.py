@@ -37,7 +37,7 @@ def test_a_step_whose_time_is_given(step: str, capsys: pytest.CaptureFixture[str
     assert lines[0].startswith("One rank: 40.000 ms")
     assert lines[2].split()[:7] == ["2", "42.000", "ms", "2.000", "ms", "0.0%", "95.2%"]
     assert "beyond some 16 ranks more than half of the time is lost" in lines[3]
-    assert "is soonest done by some 4: " in lines[4]
+    assert "is fastest on some 4: " in lines[4]
 
 
 def test_ranks_that_share_cores(step: str, capsys: pytest.CaptureFixture[str]) -> None:

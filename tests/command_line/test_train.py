@@ -77,7 +77,7 @@ def test_a_model_is_trained_and_stays_the_same_model(precision: str, capsys: pyt
     options = ("--epochs", "6", "--validate", "data.npz", "--frozen", "b2", "--loss-scale", "256")
     assert train(*options, "--precision", precision) == 0
     out = capsys.readouterr().out.splitlines()
-    assert out[0] == "m.onnx: 3 tensors with 64 elements are trained; 1 stay as they are."
+    assert out[0] == "m.onnx: 3 tensors with 64 elements are trained; 1 frozen."
     assert out[1].startswith("The model ends in Softmax (p), which cross_entropy computes itself: ")
     assert out[2].startswith("epoch 1/6: 3 steps in ") and "validation loss " in out[2] and "accuracy 1" in out[7]
     assert (out[8] == "No step overflowed; the loss scale is 2^8.") is (precision == "float16")
@@ -96,7 +96,7 @@ def test_steps_that_overflow_are_told_of(capsys: pytest.CaptureFixture[str]) -> 
     *_, steps, why, advice, _ = capsys.readouterr().out.splitlines()
     assert " of 12 steps overflowed and were skipped (steps 1 to " in steps and "went from 1e+08 to " in steps
     assert why.startswith("The backward overflows first, in ")
-    assert advice == "That is how the scale is found; nothing is to be done."
+    assert advice == "That is how the scale is found; nothing needs to be done."
     data = np.load("data.npz")
     np.savez("huge.npz", x=data["x"] * 1e6, label=data["label"])
     assert train("--precision", "float16", "--no-checkpoints", data="huge.npz", output="none.onnx") == 1
@@ -312,9 +312,9 @@ def test_a_model_that_gives_its_own_loss_in_batches_of_a_size(capsys: pytest.Cap
         ({"x": np.zeros((48, 5))}, "have the shape (5,), and the model takes (4,); reshape the data."),
         ({"x": np.full((48, 4), np.nan)}, "'x' in bad.npz is nan in row 0; take such rows out or fill them."),
         ({"x": np.full((48, 4), "a")}, "'x' in bad.npz holds 'a', which is no number"),
-        ({"x": np.zeros((47, 4))}, "'x' has 47 rows and the label has 48; give as many of each."),
+        ({"x": np.zeros((47, 4))}, "'x' has 47 rows and the label has 48; give the same number of each."),
         ({"x": np.zeros((0, 4)), "label": np.zeros(0)}, "bad.npz has no rows; give it some."),
-        ({"label": np.arange(48)}, "The label 3 in row 3 of bad.npz is none of the model's 3 classes"),
+        ({"label": np.arange(48)}, "The label 3 in row 3 of bad.npz is not one of the model's 3 classes"),
         ({"label": np.arange(48) / 2}, "The label 0.5 in row 1 of bad.npz is no class; give numbers of classes, or"),
         ({"x": np.zeros((48, 4), complex)}, "'x' in bad.npz is of the type complex128; give real numbers."),
         ({"label": np.full(48, np.inf)}, "The label in bad.npz holds nan or an infinity"),
@@ -349,7 +349,7 @@ def test_data_that_memory_does_not_hold(capsys: pytest.CaptureFixture[str]) -> N
         (["--data", "mine:bathces"], "The module mine has no function 'bathces'; did you mean 'batches'."),
         (["--data", "mine:broken"], "mine:broken failed: RuntimeError: the disk is full."),
         (["--data", "mine:short"], "mine:short gives items of 1 arrays, and training takes 2: x, the label;"),
-        (["--data", "mine:empty"], "mine:empty gives no data; let it give batches or samples."),
+        (["--data", "mine:empty"], "mine:empty yields no data; let it yield batches or samples."),
         (["--data", "mine:x"], "--data takes a function, and mine:x is of type ndarray."),
         (["--loss", "mine:vector"], "A loss is one number of a batch, and this is of the shape (16,)"),
         (["--loss", "crossentropy"], "There is no loss 'crossentropy'; did you mean 'cross_entropy'; take one of"),
@@ -360,8 +360,8 @@ def test_data_that_memory_does_not_hold(capsys: pytest.CaptureFixture[str]) -> N
         (["--learning-rate", "1e38", "--optimizer", "sgd"], "training ends; take a smaller --learning-rate, --clip 1"),
         (["--trainable", "head.*"], "No float tensor of the model is called 'head.*', as trainable asks"),
         (["--frozen", "*"], "m.onnx has no tensor of floats that is trained; name some with --trainable"),
-        (["--prediction", "q"], "The model has no tensor 'q', which --prediction asks for"),
-        (["--label", "labl"], "data.npz has no array 'labl', which --label asks for; did you mean 'label'."),
+        (["--prediction", "q"], "The model has no tensor 'q', which --prediction names"),
+        (["--label", "labl"], "data.npz has no array 'labl', which --label names; did you mean 'label'."),
         (["--bind", "x"], "--bind takes a name and columns or patterns of them, such as x=length,width"),
         (["--bind", "x=pixel_*"], "The data has no pixel_*, which --bind calls 'x'."),
         (["--fixed", "x"], "--fixed takes name=value with a number or a list"),
@@ -389,7 +389,7 @@ def test_adapters_are_trained_saved_apart_and_merged(folder: Path, capsys: pytes
     options = ("--lora", "2", "--lora-match", "w?", "--lora-alpha", "4", "--trainable", "b2")
     assert train(*options, "--adapters", "apart", "--epochs", "6") == 0
     out = capsys.readouterr().out.splitlines()
-    assert out[0] == "m.onnx: 5 tensors with 49 elements are trained; 3 stay as they are."
+    assert out[0] == "m.onnx: 5 tensors with 49 elements are trained; 3 frozen."
     assert out[-2:] == ["apart", "out.onnx"] and accuracy("out.onnx") > 0.9
     first, last = tensors("m.onnx"), tensors("out.onnx")
     assert [name for name in first if not np.array_equal(first[name], last[name])] == ["w1", "w2", "b2"]

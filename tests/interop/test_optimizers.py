@@ -366,7 +366,7 @@ def test_sums_of_zero_are_nothing_to_divide_by() -> None:
     saved = state("adagrad")
     saved["state"][0]["sum"][0] = 0.0
     net = trained("adagrad")
-    with pytest.raises(ValueError, match=r"Some sums in the dict are 0; make Adagrad with accum=0\.0"):
+    with pytest.raises(ValueError, match=r"Some sums in the dict are 0; create Adagrad with accum=0\.0"):
         load_optimizer_state_dict(nn.Adagrad(net.trainable_params(), 0.1, 0.05), net, saved, changed=("eps",))
     load_optimizer_state_dict(nn.Adagrad(net.trainable_params(), 0.0, 0.05), net, saved, changed=("eps",))
 
@@ -381,8 +381,8 @@ def test_the_way_back_by_names_and_transposed() -> None:
     assert [state["exp_avg"].shape for state in found["state"].values()] == [(6, 6), (6,)] * 3 + [(6, 3), (3,)]
     with pytest.raises(ValueError, match=r"The names have no 'c_proj.bias'"):
         optimizer_state_dict(optimizer, net, names=names[:-1])
-    with pytest.raises(ValueError, match=r"PyTorch would go on in another way: Adam adds 'eps'.*changed=\('eps',\)"):
+    with pytest.raises(ValueError, match=r"PyTorch would continue differently: Adam adds 'eps'.*changed=\('eps',\)"):
         optimizer_state_dict(nn.Adam(net.trainable_params()), net)
-    with pytest.raises(ValueError, match=r"decays or not otherwise than '0.weight', and these are two groups"):
+    with pytest.raises(ValueError, match=r"and '0.weight' differ in weight decay, and these are two groups"):
         net = plain()
         optimizer_state_dict(nn.AdamW(net.trainable_params(), weight_decay=0.1), net)

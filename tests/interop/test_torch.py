@@ -121,7 +121,7 @@ def test_a_beginning_that_all_names_have_is_none(prefix: str) -> None:
 def test_weights_that_are_one_tensor() -> None:
     weights = recorded("gpt2")
     apart = Gpt(is_tied=False)
-    with pytest.raises(ValueError, match=r"nothing for 1 parameter, 'lm_head.weight'"):
+    with pytest.raises(ValueError, match=r"no tensors for 1 parameter, 'lm_head.weight'"):
         load_state_dict(apart, weights)
     load_state_dict(apart, weights, tied={"lm_head.weight": "transformer.wte.weight"})
     check_outputs(apart, "gpt2")
@@ -169,7 +169,7 @@ def test_strict_names_both_sides_and_the_nearest_and_changes_nothing() -> None:
     net = nn.SequentialCell(nn.Dense(6, 5), nn.Dense(5, 4))
     before = values(net)
     weights = {"0.weight": np.ones((5, 6)), "0.bias": np.ones(5), "fc1.weight": np.ones((4, 5)), "1.bias": np.ones(4)}
-    expected = r"nothing for 1 parameter, '1.weight', to which 'fc1.weight' is nearest; no parameter takes 1 of its"
+    expected = r"no tensors for 1 parameter, '1.weight' \(the nearest is 'fc1.weight'\); no parameter takes 1 of its"
     with pytest.raises(graphls.GraphlsError, match=expected) as raised:
         load_state_dict(net, weights)
     assert "test_torch.py" in str(raised.value)
@@ -183,7 +183,7 @@ WRONG: dict[str, Any] = {
     r"'weight' has the shape \(3, 2\) and 'weight' has \(2, 2\)": {"weight": np.ones((2, 2)), "bias": np.ones(3)},
     "its transpose fits: transposed='weight'": {"weight": np.ones((2, 3))},
     r"'bias' holds Float32 and 'bias' Int64": {"weight": np.ones((3, 2)), "bias": np.ones(3, int)},
-    r"'bias' is no tensor or array but a str": {"weight": np.ones((3, 2)), "bias": "0"},
+    r"'bias' is a str, not a tensor or array": {"weight": np.ones((3, 2)), "bias": "0"},
     r"names that are strings, not 3": {3: np.ones(2)},
     r"a file, a folder, or a dict of tensors by name, not 3": 3,
 }
@@ -438,7 +438,7 @@ def test_indexes_of_several_files(tmp_path: Path) -> None:
             {**content["weight_map"], "other": "model-00001-of-00002.safetensors"},
             "has no 'other', as model.safetensors",
         ),
-        ({"x": "../model.safetensors"}, "its files do not lie beside it"),
+        ({"x": "../model.safetensors"}, "its files are not beside it"),
         ([], "is no index of files"),
     ):
         index.write_text(json.dumps({"weight_map": places}))

@@ -92,7 +92,7 @@ def _named(columns: Columns, name: str, source: str) -> Array:
     listed = ", ".join(map(repr, columns)) or "nothing"
     parts = f", or columns {name}0, {name}1 and so on" if is_table(source) else ""
     text = f"The model takes the input {name!r}, and {source} has only {listed}{nearest(name, columns)}"
-    raise GraphValueError(f"{text}; give the data that name{parts}, or say what it is with --bind {name}=...")
+    raise GraphValueError(f"{text}; give the data that name{parts}, or bind it with --bind {name}=...")
 
 
 def _label(columns: Columns, source: str, binding: Binding) -> str:
@@ -100,7 +100,7 @@ def _label(columns: Columns, source: str, binding: Binding) -> str:
     if binding.label is not None:
         if binding.label not in columns:
             near = nearest(binding.label, columns)
-            raise GraphValueError(f"{source} has no array {binding.label!r}, which --label asks for{near}.")
+            raise GraphValueError(f"{source} has no array {binding.label!r}, which --label names{near}.")
         return binding.label
     rest = [name for name in columns if name not in {i.name for i in binding.inputs}]
     if len(rest) != 1:
@@ -124,7 +124,7 @@ def _check_rows(arrays: Sequence[Array], source: str, binding: Binding, batch_si
     other = next((i for i, count in enumerate(counts) if count != counts[0]), None)
     if other is not None:
         text = f"In {source}, {names[0]} has {counts[0]} rows and {names[other]} has {counts[other]}"
-        raise GraphValueError(f"{text}; give as many of each.")
+        raise GraphValueError(f"{text}; give the same number of each.")
     if not counts[0]:
         raise GraphValueError(f"{source} has no rows; give it some.")
     if counts[0] < batch_size and not keeps_rest:
@@ -142,7 +142,7 @@ def _stream(
         advice = "let it give arrays by name, or batches or samples one after the other"
         raise GraphTypeError(f"{text}; {advice}.") from None
     if first is None:
-        raise GraphValueError(f"{source} gives no data; let it give batches or samples.")
+        raise GraphValueError(f"{source} yields no data; let it yield batches or samples.")
     parts = _parts(first, source, binding)
     is_batch = _is_batch(parts, binding)
 
@@ -219,7 +219,7 @@ def _cast(array: Array, expected: Input, source: str) -> Array:
         raise GraphTypeError(f"{text}; convert the data.")
     limits = np.iinfo(kind)
     if array.size and not limits.min <= int(array.min()) <= int(array.max()) <= limits.max:
-        text = f"{expected.name!r} in {source} goes from {array.min()} to {array.max()}"
+        text = f"{expected.name!r} in {source} has values from {array.min()} to {array.max()}"
         raise GraphValueError(f"{text}, which {expected.dtype.long_name} does not hold; give smaller numbers.")
     return array.astype(kind)
 
@@ -233,5 +233,5 @@ def of_numbers(value: object, what: str, source: str) -> Array:
         bad = next((text for text in array.reshape(-1) if not is_number(text)), "objects")
         raise GraphTypeError(f"{what} in {source} holds {str(bad)!r}, which is no number; give numbers only.")
     if array.ndim == 0:
-        raise GraphValueError(f"{what} in {source} is one number; give one for each row.")
+        raise GraphValueError(f"{what} in {source} is a single number; give one for each row.")
     return array

@@ -89,7 +89,7 @@ def _of_classes(labels: Array, source: str) -> Array:
 def _check_range(labels: Array, classes: int, source: str) -> None:
     wrong = np.flatnonzero((labels < 0) & (labels != IGNORED) | (labels >= classes))
     if wrong.size:
-        text = f"The label {labels[wrong[0]]} in row {wrong[0]} of {source} is none of the model's {classes} classes"
+        text = f"The label {labels[wrong[0]]} in row {wrong[0]} of {source} is not one of the model's {classes} classes"
         raise GraphValueError(f"{text}; number them from 0 to {classes - 1}.")
 
 

@@ -67,7 +67,7 @@ class Network:
         trained = self.cell.trainable_params()
         rest = len(list(self.cell.get_parameters())) - len(trained)
         count = sum(p.size for p in trained)
-        frozen = f"; {rest} stay as they are" if rest else ""
+        frozen = f"; {rest} frozen" if rest else ""
         return f"{len(trained)} tensors with {count:,} elements are trained{frozen}"
 
 
@@ -129,7 +129,7 @@ def prediction_of(graph: GraphProto, name: str | None) -> str:
         tensors = {*outputs, *(text_of(o) for node in graph.node for o in node.output)}
         if name not in tensors:
             near = nearest(name, tensors)
-            raise GraphValueError(f"The model has no tensor {name!r}, which --prediction asks for{near}.")
+            raise GraphValueError(f"The model has no tensor {name!r}, which --prediction names{near}.")
         return name
     floats = [name for name, kind in outputs.items() if kind.tensor_type.elem_type in _FLOATS]
     if len(floats) != 1:

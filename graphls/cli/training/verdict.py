@@ -84,7 +84,7 @@ class Verdict(Callback):
         if in_forward or is_often or self.trained_nothing or self.regimes.regime == "falling":
             cause = "A scale does not help the forward" if in_forward else "The search for a scale takes fewer steps"
             return f"{cause}: train with --precision bfloat16 or float32, or with inputs in a smaller range."
-        return "That is how the scale is found; nothing is to be done."
+        return "That is how the scale is found; nothing needs to be done."
 
     def _halvings(self) -> float:
         """The number of skipped steps that the fall to the present scale took."""

@@ -242,7 +242,7 @@ def _trainable(net: Cell, patterns: str | Sequence[str]) -> Iterator[str]:
     for pattern in (patterns,) if isinstance(patterns, str) else patterns:
         paths = [path for path, parameter in net.parameters_and_names() if matches(pattern, path, parameter.name)]
         if not paths:
-            raise GraphValueError(f"No parameter of the network matches {pattern!r}, as `trainable` asks.")
+            raise GraphValueError(f"No parameter of the network matches {pattern!r}, as in `trainable`.")
         yield from paths
 
 

@@ -113,7 +113,7 @@ def decode(data: bytes, crc_check: bool = False) -> dict[str, Entry]:
     last = None
     for tag, piece in _pieces(_checked_content(data, crc_check)):
         if tag in pieces and tag != last:
-            raise GraphValueError(f"{tag!r} stands in it twice")
+            raise GraphValueError(f"{tag!r} appears in it twice")
         pieces.setdefault(tag, []).append(piece)
         last = tag
     pieces.pop(IGNORED, None)
@@ -187,7 +187,7 @@ def _joined(tag: str, pieces: list[Piece]) -> Entry:
         return _string(tag, content)
     dtype = TYPES.get(kind)
     if dtype is None:
-        raise GraphValueError(f"{tag!r} is of the type {kind!r}, which graphls does not have")
+        raise GraphValueError(f"{tag!r} is of the type {kind!r}, which graphls does not support")
     return _array(tag, dims, dtype, content)
 
 

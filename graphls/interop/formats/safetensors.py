@@ -57,7 +57,7 @@ def _dense(entry: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 def _array(name: str, tensor: Mapping[str, Any]) -> np.ndarray[Any, Any]:
     dtype = TYPES.get(tensor["dtype"])
     if dtype is None:
-        raise GraphValueError(f"{name!r} is of the type {tensor['dtype']!r}, which graphls does not have")
+        raise GraphValueError(f"{name!r} is of the type {tensor['dtype']!r}, which graphls does not support")
     return array_of_bytes(name, tensor["shape"], dtype, tensor["data"])
 
 
@@ -72,7 +72,7 @@ def _distinct(pairs: Sequence[tuple[str, object]]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for name, value in pairs:
         if name in values:
-            raise GraphValueError(f"the name {name!r} stands in it twice")
+            raise GraphValueError(f"the name {name!r} appears in it twice")
         values[name] = value
     return values
 

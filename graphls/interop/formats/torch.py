@@ -126,7 +126,7 @@ class _Reader(pickle._Unpickler):
     def __init__(self, archive: zipfile.ZipFile) -> None:
         pickles = [name for name in archive.namelist() if Path(name).name == "data.pkl"]
         if len(pickles) != 1:
-            raise GraphValueError(f"it has no data.pkl as archives of torch.save have; {ADVICE}")
+            raise GraphValueError(f"it has no data.pkl, which archives of torch.save have; {ADVICE}")
         super().__init__(io.BytesIO(_checked(_content(archive, pickles[0]))))
         self.archive, self.folder = archive, pickles[0].removesuffix("data.pkl")
         if (
@@ -179,7 +179,7 @@ def _check_keys(keys: Sequence[object]) -> None:
 def _mapping(content: object = None) -> OrderedDict[Any, Any]:
     """The OrderedDict for an OrderedDict or a Counter in a pickle, empty or from a dict."""
     if not isinstance(content, (dict, type(None))):
-        raise GraphValueError(f"an OrderedDict in it is made of a {type(content).__name__}")
+        raise GraphValueError(f"an OrderedDict in it is built from a {type(content).__name__}")
     return OrderedDict(content or ())
 
 
@@ -279,7 +279,7 @@ class _Pickle:
             return b"](" + self._all(value) + b"e"
         if isinstance(value, tuple):
             return b"(" + self._all(value) + b"t"
-        raise GraphTypeError(f"A file of torch.save is written of tensors, dicts, lists and numbers, not of {value!r}.")
+        raise GraphTypeError(f"A file of torch.save holds tensors, dicts, lists and numbers, not {value!r}.")
 
     def _all(self, values: Iterable[Any]) -> bytes:
         return b"".join(map(self.of, values))
