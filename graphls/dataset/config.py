@@ -186,7 +186,7 @@ def set_autotune_interval(interval: int) -> None:
 
 @_remembers("sending_batches")
 def set_sending_batches(batch_num: int) -> None:
-    """Accepted and remembered; batches are made on request, and ahead."""
+    """Accepted and remembered; batches are computed on request, and ahead."""
 
 
 get_auto_num_workers = _getter("auto_num_workers", bool)

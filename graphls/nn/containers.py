@@ -171,8 +171,8 @@ CellItems: TypeAlias = "CellDict | Mapping[str, Cell] | Iterable[tuple[str, Cell
 class CellDict(Cell):
     """Cells by name, which `construct` of the cell that holds it looks up.
 
-    They are passed as a mapping or as pairs. Raises GraphTypeError for keys that are no strings and values that are
-    no cells, GraphKeyError for keys that are empty, hold a dot or name an attribute of every cell.
+    They are passed as a mapping or as pairs. Raises GraphTypeError for keys that are not strings and values that are
+    not cells, GraphKeyError for keys that are empty, hold a dot or name an attribute of every cell.
     """
 
     def __init__(self, *args: CellItems) -> None:

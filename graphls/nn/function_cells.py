@@ -22,7 +22,7 @@ _ITSELF = Parameter("self", Parameter.POSITIONAL_OR_KEYWORD)
 class FunctionCell(Cell):
     """A cell that applies a function to its inputs, with its settings as keywords.
 
-    It can be subclassed as any other cell: a user's `__init__` and `construct` are kept.
+    It can be subclassed as any other cell: a user's `__init__` and `construct` stay in effect.
     """
 
     function: ClassVar[Callable[..., Any]]

@@ -26,14 +26,14 @@ class DistributedGradReducer(Cell):
     """The sums of the gradients of all ranks of a group, or, with `mean`, their means.
 
     `parameters` are those that the gradients belong to. `mean` is None for the setting `gradients_mean`; a mean is a
-    sum divided by `degree`, by default the number of ranks. 16-bit gradients travel and are added in float32, and have
-    their dtype again behind the mean, unless `gradient_fp32_sync` is set to False: then they travel as they are, and
-    sums are rounded to their dtype. Those of parameters with `layerwise_parallel` stay those of the rank. With
-    `fusion_type` 0 each gradient travels alone; else those of parameters with equal `comm_fusion` travel together, in
-    the order in which the backward makes them (see `buckets`). Of one rank, gradients stay what they are.
+    sum divided by `degree`, by default the number of ranks. 16-bit gradients are sent and added in float32, and
+    converted back to their dtype after the mean, unless `gradient_fp32_sync` is set to False: then they are sent as
+    they are, and sums are rounded to their dtype. Those of parameters with `layerwise_parallel` are not reduced. With
+    `fusion_type` 0 each gradient is sent alone; else those of parameters with equal `comm_fusion` are sent together, in
+    the order in which the backward computes them (see `buckets`). With one rank, gradients are unchanged.
 
-    Raises GraphTypeError for a `mean` that is no bool, GraphValueError for a degree that is no integer of 1 or more and
-    for a group that there is not, GraphRuntimeError for a degree above 1 in a process alone.
+    Raises GraphTypeError for a `mean` that is not a bool, GraphValueError for a degree that is not an integer of 1 or
+    more and for an unknown group, GraphRuntimeError for a degree above 1 in a single process.
     """
 
     def __init__(

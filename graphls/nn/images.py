@@ -205,9 +205,10 @@ class ImageGradients(Cell):
 
 
 class CentralCrop(Cell):
-    """The centre of images (C, H, W) or (N, C, H, W), of which a fraction of each side is kept.
+    """Crops images (C, H, W) or (N, C, H, W) to their centre, a fraction of each side.
 
-    Raises GraphTypeError for a fraction that is no float, GraphValueError for one outside of (0, 1] and other images.
+    Raises GraphTypeError for a fraction that is not a float, GraphValueError for one outside of (0, 1] and other
+    images.
     """
 
     _shown = "central_fraction"

@@ -196,7 +196,7 @@ class ListedLearningRate(LearningRateSchedule):
     def warn_after_end(self, global_step: Parameter) -> None:
         """Warn, once, where the coming update is after the end of the list.
 
-        The counter is read, which waits for a device, only where as many calls were made as can reach the end.
+        The counter is read, which waits for a device, only after enough calls to reach the end.
         """
         self.watch["calls"] -= 1
         if self.watch["ended"] or self.watch["calls"] > 0:

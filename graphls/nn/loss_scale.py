@@ -74,11 +74,11 @@ class AdaptiveLossScaleUpdateCell(DynamicLossScaleUpdateCell):
     hundreds where it is above 100, as long as it is larger than `min_scale_window`; that one is the last. 1000 and 20
     give 1000, 500, 200, 100, 50, 25, 20. Training starts with `scale_window`, which need not be listed. At the third
     rise of the scale without an overflow in between, the window becomes the next larger one of the list, if there is
-    one. At the third overflow without a rise in between, it becomes the smallest. Either starts the count of three
-    anew, and what is changed holds from the next step on.
+    one. At the third overflow without a rise in between, it becomes the smallest. Either restarts the count of three,
+    and takes effect from the next step.
 
     The states are those of DynamicLossScaleUpdateCell, `scale_window`, `consecutive_rises` and `consecutive_falls`,
-    int32. Raises GraphTypeError for windows that are no integers, GraphValueError for windows below 1 and a largest
+    int32. Raises GraphTypeError for windows that are not integers, GraphValueError for windows below 1 and a largest
     that is smaller than the smallest. The cell is MindFormers' of this name.
     """
 

@@ -105,8 +105,8 @@ class CTCLoss(LossBase):
     """-log of the probability of sequences of labels under all alignments: `ops.ctc_loss` without its second result.
 
     Also of one sequence: `log_probs` (T, C), `targets` (S,) or (1, S), lengths (1,) or without axes. Targets may be the
-    labels of all samples one after the other. Raises as `ops.ctc_loss`, and GraphTypeError where `zero_infinity` is no
-    bool.
+    labels of all samples one after the other. Raises as `ops.ctc_loss`, and GraphTypeError where `zero_infinity` is
+    not a bool.
     """
 
     def __init__(self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False) -> None:

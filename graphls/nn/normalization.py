@@ -114,7 +114,7 @@ class SyncBatchNorm(BatchNorm2d):
 
     `process_groups` lists the ranks of each group, such as [[0, 1], [2, 3]]; a rank in none of them, and every rank
     with 0 in place of a list, normalises by its own batch, and None means all ranks. All ranks make the cell. Batches
-    may have different numbers of rows. Raises GraphTypeError for groups that are no lists, GraphValueError for numbers
+    may have different numbers of rows. Raises GraphTypeError for groups that are not lists, GraphValueError for numbers
     of no ranks and for ranks that are there twice.
     """
 
@@ -248,9 +248,8 @@ class GroupNorm(Cell):
 class InstanceNorm2d(Cell):
     """(x - mean) / sqrt(variance + eps) * gamma + beta for each channel of each image (N, C, H, W).
 
-    Mean and variance are always those of the image, so there are no moving ones, and `momentum`, an argument of
-    MindSpore's, changes nothing. Raises GraphTypeError and GraphValueError for arguments and inputs that do not
-    fit.
+    Mean and variance are always those of the image, so there are no moving averages, and `momentum`, an argument of
+    MindSpore's, changes nothing. Raises GraphTypeError and GraphValueError for arguments and inputs that do not fit.
     """
 
     _shown = "num_features eps"

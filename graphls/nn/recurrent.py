@@ -335,9 +335,9 @@ class RNN(RecurrentLayer):
 
     Takes x of (T, N, input_size), or (N, T, input_size) where `batch_first`; the state before the first time, zeros if
     none is given, of (directions * num_layers, N, hidden_size); and the length of each sequence, (N,), if they differ.
-    Gives the hidden states of the last layer at all time steps, with those of the other direction behind them and
-    zeros behind the end of a sequence, and the last state. In training, `dropout` acts between layers. Raises
-    GraphTypeError and GraphValueError for arguments and inputs that do not fit.
+    Returns the hidden states of the last layer at all time steps, followed by those of the other direction, with zeros
+    after the end of a sequence; and the last state. In training, `dropout` acts between layers. Raises GraphTypeError
+    and GraphValueError for arguments and inputs that do not fit.
     """
 
     def __init__(

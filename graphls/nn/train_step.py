@@ -200,7 +200,7 @@ class TrainOneStepCell(Cell):
     `network` computes the loss from its inputs, `optimizer` holds the parameters to train. `sens`, a number or a
     tensor of one element, scales the gradients and is not divided out again (give the optimizer `loss_scale=sens` for
     that). With `return_grad` the step gives (loss, gradients by parameter name). The step returns the loss, of any
-    shape, which also is what is differentiated: the forward runs once. Of several outputs the sum is differentiated.
+    shape, and differentiates the same value, so the forward runs once. Of several outputs the sum is differentiated.
 
     Raises GraphTypeError for a network or optimizer that is not a cell and for another `sens`, GraphValueError where
     `sens` is 0 or has more elements.

@@ -27,7 +27,7 @@ class ClipGradNorm(Cell):
 
     The norm n, float32 of shape (), is the square root of the sum of all squares. Every gradient is multiplied by
     min(max_norm / (max(n, max_norm) + 1e-6), 1), which is a little below 1 for gradients that need no clipping, as in
-    MindFormers; a norm of nan counts as `max_norm`. Raises GraphTypeError for a `max_norm` that is no number,
+    MindFormers; a norm of nan counts as `max_norm`. Raises GraphTypeError for a `max_norm` that is not a number,
     GraphValueError unless it is finite and above 0.
     """
 
@@ -78,8 +78,8 @@ class GradAccumulationCell(Cell):
     """A network that runs on `micro_size` parts of its inputs, one after the other; gives the sum of its outputs.
 
     Every tensor among the inputs is split along its first axis; anything else goes to every part. The gradient of the
-    sum is the sum of the gradients. Raises GraphTypeError for a network that is no cell or a `micro_size` that is no
-    integer, GraphValueError for one below 1 and for an axis that it does not divide.
+    sum is the sum of the gradients. Raises GraphTypeError for a network that is not a cell or a `micro_size` that is
+    not an integer, GraphValueError for one below 1 and for an axis that it does not divide.
 
     Examples:
         >>> from graphls import nn, tensor
@@ -128,23 +128,23 @@ KEYWORDS = ("parallel_config", "gradient_accumulation_steps", "ema_decay")
 
 
 class MFTrainOneStepCell(TrainOneStepWithLossScaleCell, Averaging):
-    """One training step with loss scaling, clipping, accumulation and moving averages, as MindFormers 1.3 has it.
+    """One training step with loss scaling, clipping, accumulation and moving averages, as in MindFormers 1.3.
 
     The step returns (loss, overflow, the scale after the step, learning rate, global norm), with `local_norm` also
     (local norms, sizes):
 
     - `scale_sense` may be a number too; an integer is an int64 scale.
-    - The learning rate is that of this update: a number as it was when the step was made, or a schedule's value;
+    - The learning rate is that of this update: the number at the time the step was created, or a schedule's value;
       with groups the numbers of all in a tuple or, where one of them has a schedule, the last parameter's.
     - With `use_clip_grad` gradients are scaled to a common norm of at most `max_grad_norm` (see ClipGradNorm), and the
       global norm is their norm before, float32 of shape (); else it is None.
     - Local norms are those of each parameter's gradient before clipping, float32, with their sizes, int64.
 
-    `gradient_accumulation_steps=n` makes every n calls one update with the mean of their gradients. Each call
+    `gradient_accumulation_steps=n` makes one update of every n calls, with the mean of their gradients. Each call
     returns its own loss and local norms, and the global norm of the mean so far. Its `overflow` says whether it or an
     earlier call of the same update overflowed; where it is true on the n-th call, nothing was updated. The loss scale
     is updated on the n-th call only. `ema_decay=d` keeps a moving average of each parameter in the states
-    `ema.<name>`, updated with the parameters; see `ema_weights`. `parallel_config` is kept and not used.
+    `ema.<name>`, updated with the parameters; see `ema_weights`. `parallel_config` is stored but not used.
 
     Raises as TrainOneStepWithLossScaleCell does, GraphTypeError for other keyword arguments, GraphTypeError and
     GraphValueError for a `max_grad_norm` or `gradient_accumulation_steps` that is not positive and an `ema_decay`

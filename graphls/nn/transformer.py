@@ -328,9 +328,9 @@ def _activation(activation: Activation) -> Callable[[Any], Tensor]:
 
 
 class TransformerEncoder(Cell):
-    """Copies of an encoder layer one after the other, which begin with its weights, and a normalisation behind them.
+    """A stack of copies of an encoder layer, initialised with its weights, followed by a normalisation.
 
-    Raises GraphTypeError where the layer is no cell, GraphValueError for a number below 1.
+    Raises GraphTypeError where the layer is not a cell, GraphValueError for a number below 1.
     """
 
     def __init__(self, encoder_layer: Cell, num_layers: int, norm: Cell | None = None) -> None:
@@ -349,9 +349,9 @@ class TransformerEncoder(Cell):
 
 
 class TransformerDecoder(Cell):
-    """Copies of a decoder layer one after the other, which begin with its weights, and a normalisation behind them.
+    """A stack of copies of a decoder layer, initialised with its weights, followed by a normalisation.
 
-    Raises GraphTypeError where the layer is no cell, GraphValueError for a number below 1.
+    Raises GraphTypeError where the layer is not a cell, GraphValueError for a number below 1.
     """
 
     def __init__(self, decoder_layer: Cell, num_layers: int, norm: Cell | None = None) -> None:
@@ -372,11 +372,11 @@ class TransformerDecoder(Cell):
 
 
 class Transformer(Cell):
-    """An encoder of `src`, and a decoder of `tgt` that attends to what the encoder gives; the result is like `tgt`.
+    """An encoder of `src`, and a decoder of `tgt` that attends to the output of the encoder; the result is like `tgt`.
 
     `src` is (S, N, d_model) and `tgt` (T, N, d_model), with N first where `batch_first`. `custom_encoder` and
-    `custom_decoder` stand in for the stacks. All weights of rank 2 and more begin as XavierUniform. Masks are those of
-    MultiheadAttention. Raises GraphTypeError and GraphValueError for arguments and inputs that do not fit.
+    `custom_decoder` replace the stacks. All weights of rank 2 and more are initialised by XavierUniform. Masks are
+    those of MultiheadAttention. Raises GraphTypeError and GraphValueError for arguments and inputs that do not fit.
     """
 
     def __init__(

@@ -40,7 +40,7 @@ def _copied(
     entries: dict[str, Entry] = {}
     for name, value in named(save_obj):
         if not isinstance(name, str):
-            raise GraphTypeError(f"The name of what is saved is a string, not {name!r}.")
+            raise GraphTypeError(f"The name of an entry is a string, not {name!r}.")
         if choice_func is not None and choice_func(name) is False:
             continue
         entry = entry_of(name, value)
@@ -133,11 +133,11 @@ def load_param_into_net(
 ) -> tuple[list[str], list[str]]:
     """Set the parameters of a network from those with the same names.
 
-    Returns (names in the network without a value, unused names in `parameter_dict`). Steps that are compiled already
-    go on with the new values. Without `strict_load`, floats and integers are converted to the parameter's
-    dtype, and where one prefix, ending in a dot, leads to all missing parameters, it is used, with a warning. The entry
-    `random_state` is given to the random numbers of compiled steps where the network has an optimizer, so that training
-    goes on as it would have. There is one process, so `remove_redundancy` changes nothing.
+    Returns (names in the network without a value, unused names in `parameter_dict`). Compiled steps continue with the
+    new values. Without `strict_load`, floats and integers are converted to the parameter's dtype, and where one prefix,
+    ending in a dot, leads to all missing parameters, it is used, with a warning. The entry `random_state` sets the
+    random numbers of compiled steps where the network has an optimizer, so that training continues exactly. There is
+    one process, so `remove_redundancy` changes nothing.
 
     Raises GraphTypeError for arguments of another kind and GraphRuntimeError for other shapes and dtypes; then nothing
     has been loaded.

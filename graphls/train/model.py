@@ -130,14 +130,14 @@ class Model:
         `train_dataset` is a dataset, or the batches of an epoch: a list of them, a loader with a length such as
         PyTorch's, or a generator function. A function is called once for each epoch, and once more to count them.
 
-        With `dataset_sink_mode`, the steps of an epoch run many in one call of the runtime, with the same numbers, and
-        the hooks of a step are called once for all. A `sink_size` above 0 says how many steps are an epoch then, and
-        rows go on where the epoch before has ended; `batch_num` is that number. The loss-scale manager is not updated.
-        Without `dataset_sink_mode`, `sink_size` changes nothing.
+        With `dataset_sink_mode`, many steps of an epoch run in one call of the runtime, with the same results, and the
+        hooks of a step are called once for all of them. A `sink_size` above 0 is then the number of steps of an epoch,
+        and rows continue where the previous epoch ended; `batch_num` is that number. The loss-scale manager is not
+        updated. Without `dataset_sink_mode`, `sink_size` changes nothing.
 
-        To go on with a run that was stopped after `step` steps, load its checkpoint and give `step` to
-        `train_dataset.set_init_step`: the dataset goes on with its epoch `step` // steps of an epoch, training with the
-        epoch after as many, which `initial_epoch` may repeat, and `cur_step_num` from `step`. `initial_epoch` alone
+        To resume a run that was stopped after `step` steps, load its checkpoint and pass `step` to
+        `train_dataset.set_init_step`: the dataset continues with its epoch `step` // steps of an epoch, training with
+        the epoch after as many, which `initial_epoch` may repeat, and `cur_step_num` from `step`. `initial_epoch` alone
         sets the numbers of epochs and steps, and leaves the dataset at its start.
 
         Raises GraphTypeError and GraphValueError for arguments and rows that do not fit and for a dataset without data,
@@ -155,9 +155,9 @@ class Model:
         """Train as `train` does, and evaluate on `valid_dataset` before the hooks of an epoch's end.
 
         `valid_frequency` is the number of epochs from one evaluation to the next, or a list of the epochs (from 1) that
-        one follows; `use_ema` says, as in `eval`, with which weights. Callbacks find in `metrics` what it gave, and in
-        `eval_results` that and "eval_loss". Raises as `train` and `eval` do, and GraphRuntimeError for a
-        `valid_dataset` where the model has no metrics.
+        are followed by one; `use_ema` selects the weights, as in `eval`. Callbacks have its results in `metrics`, and
+        with "eval_loss" in `eval_results`. Raises as `train` and `eval` do, and GraphRuntimeError for a `valid_dataset`
+        where the model has no metrics.
         """
         state = self._run_state("Model.fit", train_dataset, callbacks, dataset_sink_mode, sink_size)
         epochs = epochs_to_train("Model.fit", epoch, initial_epoch, state)

@@ -39,7 +39,7 @@ class RunRecord:
                 self.columns[name].append((step, float(value)))
 
     def forget_after(self, step: int) -> None:
-        """Remove the numbers of later steps, as where a run goes on from a checkpoint."""
+        """Remove the numbers of later steps, for a run that resumes from a checkpoint."""
         for series in (self.columns, self.evaluations):
             for name, points in series.items():
                 series[name] = [point for point in points if point[0] <= step]
@@ -65,7 +65,7 @@ def load_record(path: Path) -> RunRecord:
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         if isinstance(error, GraphValueError):
             raise
-        raise GraphValueError(f"{path} is damaged: it is no record of a run.") from None
+        raise GraphValueError(f"{path} is damaged: it is not a record of a run.") from None
 
 
 def _plain(series: Mapping[str, list[Point]]) -> dict[str, Any]:

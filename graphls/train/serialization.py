@@ -37,10 +37,10 @@ def save_checkpoint(
     `save_obj` is a Cell, a dict of tensors by name, or a list of {'name': name, 'data': tensor}; numbers and strings
     are saved, too. The file name gets the ending `.ckpt`, or `.safetensors` in that `format`, unless it has it.
     `append_dict` holds further entries; for an exact resume with dropout it holds `"random_state":
-    graphls.random.random_state()`, as ModelCheckpoint saves. `choice_func(name)` says what of `save_obj` to save.
-    `async_save` writes on a thread, from a copy that is made at once; an error of it is raised by the next save, or
-    printed at the end of the process. `crc_check` adds a checksum to a `.ckpt` file. There is one process, so
-    `integrated_save` changes nothing.
+    graphls.random.random_state()`, as ModelCheckpoint saves. `choice_func(name)` selects the entries of `save_obj` to
+    save. `async_save` writes on a thread, from an immediate copy; an error of it is raised by the next save, or printed
+    at the end of the process. `crc_check` adds a checksum to a `.ckpt` file. There is one process, so `integrated_save`
+    changes nothing.
 
     Raises GraphTypeError and GraphValueError for arguments that do not fit, GraphFileError (an OSError) where the file
     cannot be written; an existing file is then unchanged.

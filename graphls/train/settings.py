@@ -82,7 +82,7 @@ def epochs_to_train(owner: str, epoch: Any, initial_epoch: Any, state: Any) -> r
     first = step // state.batch_num if step else initial_epoch
     if initial_epoch not in (0, first):
         raise GraphValueError(
-            f"For {owner!r}, the dataset goes on after step {step}, which is in the epoch that 'initial_epoch' "
+            f"For {owner!r}, the dataset continues after step {step}, which is in the epoch that 'initial_epoch' "
             f"{first} begins with, but got {initial_epoch}.",
         )
     if first >= epoch:

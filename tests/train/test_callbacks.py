@@ -128,9 +128,9 @@ def test_callbacks_are_left_in_reverse_order_and_told_of_the_error() -> None:
 
 def test_what_is_no_callback_is_refused() -> None:
     for wrong in (3, [train.LossMonitor(), None], train.LossMonitor):
-        with pytest.raises(GraphTypeError, match="is no Callback"):
+        with pytest.raises(GraphTypeError, match="is not a Callback"):
             CallbackManager(wrong)
-    with pytest.raises(GraphTypeError, match=r"a class of them; make one: LossMonitor\(\)"):
+    with pytest.raises(GraphTypeError, match=r"a class of them; create one: LossMonitor\(\)"):
         CallbackManager([train.LossMonitor])
 
 

@@ -172,7 +172,7 @@ def test_an_initial_epoch_that_contradicts_the_dataset_is_refused() -> None:
     model, _ = linear()
     rows = Rows(*line(12))
     rows.set_init_step(5)
-    with pytest.raises(GraphValueError, match="goes on after step 5, which is in the epoch that 'initial_epoch' 1"):
+    with pytest.raises(GraphValueError, match="continues after step 5, which is in the epoch that 'initial_epoch' 1"):
         model.train(3, rows, initial_epoch=2)
     with pytest.raises(GraphValueError, match="'epoch' is 1, 'initial_epoch' is 1"):
         model.train(1, rows)

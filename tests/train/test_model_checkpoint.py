@@ -325,7 +325,7 @@ def test_wrong_callbacks(tmp_path: Path) -> None:
     for directory in (3, ""):
         with pytest.raises(GraphTypeError, match="'directory' must be a string"):
             ModelCheckpoint("a", directory)  # type: ignore[arg-type]
-    with pytest.raises(GraphFileError, match="cannot be made"):
+    with pytest.raises(GraphFileError, match="cannot be created"):
         ModelCheckpoint("a", str(tmp_path / "file" / "b"))
 
 

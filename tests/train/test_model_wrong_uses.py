@@ -90,7 +90,7 @@ def optimizer() -> Any:
             ValueError,
             "'valid_dataset' should return two elements, but got 1",
         ),
-        (lambda: linear()[0].train(1, Rows(*line()), "callback"), TypeError, "'callback' is no Callback"),
+        (lambda: linear()[0].train(1, Rows(*line()), "callback"), TypeError, "'callback' is not a Callback"),
         (lambda: linear()[0].train(1, Rows(*line()), dataset_sink_mode=1), TypeError, "must be bool"),
         (lambda: linear()[0].train(1, Rows(*line()), sink_size=0), ValueError, "must be -1 or positive, but got 0"),
         (lambda: linear()[0].train(1, Rows(*line()), sink_size=2.0), TypeError, "'sink_size' must be int"),

@@ -81,7 +81,7 @@ def test_runs_beside_each_other(tmp_path: Path) -> None:
     with pytest.raises(graphls.GraphlsError, match=r"run\.json cannot be read"):
         RunReport(tmp_path / "third", compare=[tmp_path / "none"])
     (tmp_path / "first" / "run.json").write_text('{"format": "graphls run 1"}')
-    with pytest.raises(graphls.GraphlsError, match="is damaged: it is no record of a run"):
+    with pytest.raises(graphls.GraphlsError, match="is damaged: it is not a record of a run"):
         RunReport(tmp_path / "third", compare=[tmp_path / "first"])
 
 

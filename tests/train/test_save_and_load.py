@@ -167,7 +167,7 @@ WRONG_SAVES: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"save_obj": 3}, GraphTypeError, "must be nn.Cell, list or dict"),
     ({"save_obj": [1]}, GraphValueError, "each element of the list"),
     ({"save_obj": [{"name": "a"}]}, GraphValueError, "each element of the list"),
-    ({"save_obj": {3: np.ones(2)}}, GraphTypeError, "name of what is saved is a string"),
+    ({"save_obj": {3: np.ones(2)}}, GraphTypeError, "name of an entry is a string"),
     ({"save_obj": {"a": object()}}, GraphTypeError, "'a' is a object"),
     ({"save_obj": {"a": np.array(["x"])}}, GraphTypeError, "not a dtype"),
     ({"ckpt_file_name": 3}, GraphTypeError, "'ckpt_file_name' must be string"),

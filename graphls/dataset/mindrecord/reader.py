@@ -66,7 +66,7 @@ class MindRecordFile:
         except (ValueError, RecursionError) as error:
             raise corrupt(self.path, f"its header is not JSON ({error})") from None
         if not isinstance(header, dict):
-            raise corrupt(self.path, "its header is no object of JSON")
+            raise corrupt(self.path, "its header is not a JSON object")
         return header
 
     def _check_types(self) -> None:
@@ -146,7 +146,7 @@ class MindRecordFile:
         expected = self.schema[name]["type"]
         kinds: dict[str, type | tuple[type, ...]] = {"string": str, "int32": int, "int64": int}
         if not isinstance(value, kinds.get(expected, (int, float))):
-            raise GraphValueError(f"the column {name!r} has {str(value)[:40]!r}, which is no {expected}")
+            raise GraphValueError(f"the column {name!r} has {str(value)[:40]!r}, which is not of the type {expected}")
         return value
 
     def _arrays(self, content: bytes) -> dict[str, Array]:

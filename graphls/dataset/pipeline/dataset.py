@@ -282,7 +282,7 @@ class Dataset(Node):
         return self.get_dataset_size()
 
     def __getitem__(self, index: int) -> list[Any]:
-        """A row of the first pass, as of `create_tuple_iterator`; rows before it are made only if necessary.
+        """A row of the first pass, as of `create_tuple_iterator`; rows before it are computed only if necessary.
 
         Raises GraphIndexError outside of the rows.
         """

@@ -29,7 +29,7 @@ END = object()
 
 
 class Prefetcher:
-    """Rows of one pass, made by a thread that runs ahead by `size` rows at most.
+    """Rows of one pass, computed by a thread that runs ahead by `size` rows at most.
 
     The thread has no reference to this object's owner, so that a dropped pass is freed, and it ends when this object is
     freed, as by a Ctrl-C on the way to `stop`: its weak reference puts itself among the permits.

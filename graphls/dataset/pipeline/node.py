@@ -94,7 +94,7 @@ class Node:
 
     @property
     def is_indexed(self) -> bool:
-        """True if any row can be made without the rows before it, and the number of rows is known."""
+        """True if any row can be computed without the rows before it, and the number of rows is known."""
         return False
 
     def length(self) -> float:

@@ -86,7 +86,7 @@ ROUNDS = 2**32
 
 @node_of("shuffle")
 class ShuffleDataset(SameRows):
-    """See `Dataset.shuffle`; indexed rows are made in the new order directly, without waiting in the buffer."""
+    """See `Dataset.shuffle`; indexed rows are read in the new order directly, without waiting in the buffer."""
 
     def __init__(self, child: Dataset, buffer_size: int) -> None:
         super().__init__(child)

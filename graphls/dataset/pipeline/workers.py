@@ -116,7 +116,7 @@ def described(error: BaseException) -> str:
     try:
         text = " ".join(str(error).split()).rstrip(".")
     except BaseException as fault:  # the text is computed by user code
-        return f"{type(error).__name__}, whose text cannot be made because of a {type(fault).__name__}"
+        return f"{type(error).__name__}, whose text cannot be formatted because of a {type(fault).__name__}"
     if isinstance(error, GraphlsError):
         return text
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -101,7 +101,7 @@ class CelebADataset(files.Files):
         super().__init__(source, cache, num_parallel_workers, num_samples, shuffle, sampler, num_shards, shard_id)
 
 
-_FIELDS = 15  # the kind and 14 numbers; results of detectors have a score behind them
+_FIELDS = 15  # the kind and 14 numbers; results of detectors have a score after them
 _MOST_OCCLUDED = 255
 _COLUMNS = {"truncated": 1, "occluded": 1, "alpha": 1, "bbox": 4, "dimensions": 3, "location": 3, "rotation_y": 1}
 
@@ -308,7 +308,7 @@ def _object(path: str, element: ElementTree.Element) -> tuple[str, tuple[float, 
     sides = ("xmin", "ymin", "xmax", "ymax")
     left, top, right, bottom = (number_in(path, side, box.findtext(side) or "") for side in sides)
     if not (0 < left < right and 0 < top < bottom):
-        raise corrupt(path, f"the box of {name[:40]!r} from ({left}, {top}) to ({right}, {bottom}) is no area above 0")
+        raise corrupt(path, f"the box of {name[:40]!r} from ({left}, {top}) to ({right}, {bottom}) has no area")
     flags = [number_in(path, flag, element.findtext(flag) or "0", 0, 1) for flag in ("difficult", "truncated")]
     return name, (left, top, right - left, bottom - top, *flags)
 
@@ -336,8 +336,8 @@ class VOCDataset(files.Files):
         >>> box = "<bndbox><xmin>1</xmin><ymin>1</ymin><xmax>4</xmax><ymax>3</ymax></bndbox>"
         >>> thing = f"<object><name>cat</name><difficult>0</difficult><truncated>0</truncated>{box}</object>"
         >>> _ = Path("voc/Annotations/1.xml").write_text(f"<annotation>{thing}</annotation>")
-        >>> found = ds.VOCDataset("voc", "Detection", decode=True)
-        >>> [(image.shape, bbox.tolist(), label.tolist()) for image, bbox, label, *_ in found]
+        >>> rows = ds.VOCDataset("voc", "Detection", decode=True)
+        >>> [(image.shape, bbox.tolist(), label.tolist()) for image, bbox, label, *_ in rows]
         [((4, 6, 3), [[1.0, 1.0, 3.0, 2.0]], [[0]])]
     """
 

@@ -27,7 +27,7 @@ class Entry:
 
     def __init__(self, path: str, value: object, kind: str) -> None:
         if not isinstance(value, dict):
-            raise corrupt(path, f"an entry of {kind!r} is no object of JSON")
+            raise corrupt(path, f"an entry of {kind!r} is not a JSON object")
         self.path, self._fields, self._kind = path, value, kind
 
     def get(self, name: str, kind: type | tuple[type, ...], default: object = None) -> Any:
@@ -48,7 +48,7 @@ class Entry:
     def floats(self, name: str, values: object) -> list[float]:
         """A list of numbers that are finite in float32."""
         if not isinstance(values, list) or not all(type(v) in (int, float) and abs(v) <= LARGEST for v in values):
-            raise corrupt(self.path, f"{name!r} of an entry of {self._kind!r} is no list of finite numbers")
+            raise corrupt(self.path, f"{name!r} of an entry of {self._kind!r} is not a list of finite numbers")
         return values
 
     def entries(self, name: str) -> list[Entry]:
@@ -205,10 +205,10 @@ class CocoDataset(Files):
         >>> images, categories = [{"id": 7, "file_name": "1.png"}], [{"id": 1, "name": "cat"}]
         >>> text = json.dumps({"images": images, "categories": categories, "annotations": [box]})
         >>> _ = Path("boxes.json").write_text(text)
-        >>> found = ds.CocoDataset("photos", "boxes.json", decode=True)
-        >>> found.get_class_indexing()
+        >>> rows = ds.CocoDataset("photos", "boxes.json", decode=True)
+        >>> rows.get_class_indexing()
         {'cat': [1]}
-        >>> [(image.shape, bbox.tolist(), category.tolist()) for image, bbox, category, _ in found]
+        >>> [(image.shape, bbox.tolist(), category.tolist()) for image, bbox, category, _ in rows]
         [((4, 6, 3), [[1.0, 0.0, 3.0, 2.0]], [[1]])]
     """
 

@@ -109,7 +109,7 @@ def number_in(path: str, name: str, text: str, low: float = -LARGEST, high: floa
     try:
         number = float(text)
     except ValueError:
-        raise corrupt(path, f"{name} is {text[:40]!r}, which is no number") from None
+        raise corrupt(path, f"{name} is {text[:40]!r}, which is not a number") from None
     if not low <= number <= high:
         raise corrupt(path, f"{name} is {text[:40]!r}, which is not within [{low:g}, {high:g}]")
     return number

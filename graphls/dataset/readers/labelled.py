@@ -176,7 +176,7 @@ class CifarSource(Source):
     def _records(self, path: str) -> Bytes:
         data, width = files.mapped(path), len(self.counts) + _PIXELS
         if len(data) % width:
-            raise files.corrupt(path, f"its {len(data)} bytes are no whole number of records of {width} bytes")
+            raise files.corrupt(path, f"its {len(data)} bytes are not a whole number of records of {width} bytes")
         return data.reshape(-1, width)
 
     def __getitem__(self, index: int) -> tuple[Any, ...]:

@@ -139,7 +139,7 @@ def _entry(path: str, line: str) -> tuple[str, str, list[str]]:
             return image, kind.lower(), names
     except (ValueError, TypeError, KeyError, RecursionError):
         pass
-    raise corrupt(path, f"the line {line[:40]!r} is no object of JSON with source, usage and annotation")
+    raise corrupt(path, f"the line {line[:40]!r} is not a JSON object with source, usage and annotation")
 
 
 def _indices(rows: list[tuple[str, list[str]]]) -> dict[str, int]:
@@ -154,7 +154,7 @@ def _checked(indexing: object) -> dict[str, int]:
 class ManifestDataset(files.Files):
     r"""The images of a manifest: columns `image` and `label`, int32 of (), or of (labels,) where there are several.
 
-    Each line of `dataset_file` is an object of JSON: `source`, the path of the image, `usage`, "train", "eval" or
+    Each line of `dataset_file` is a JSON object: `source`, the path of the image, `usage`, "train", "eval" or
     "inference", and `annotation`, a list of objects with a `name`. Classes have indices in order of their names, or
     those of `class_indexing`, without which others are left out. Raises GraphValueError for a missing file,
     GraphRuntimeError for other lines and usages.

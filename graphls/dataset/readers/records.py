@@ -150,7 +150,7 @@ class TFRecordSource(files.Source):
         try:
             return dict(_features(content))
         except (GraphValueError, UnicodeDecodeError) as error:
-            raise corrupt(self._paths[file], f"record {index} is no Example: {files.reason_of(error)}") from None
+            raise corrupt(self._paths[file], f"record {index} is not an Example: {files.reason_of(error)}") from None
 
     def _column(self, path: str, name: str, value: Feature) -> Array:
         column = self._schema.get(name, {"type": None, "shape": None})
@@ -217,7 +217,7 @@ def _messages(message: memoryview, field: int) -> list[memoryview]:
 def _values(kind: int, content: int | memoryview) -> Feature:
     """The values of a BytesList (1), a FloatList (2) or an Int64List (3), packed or not."""
     if isinstance(content, int) or kind not in (1, 2, 3):
-        raise GraphValueError(f"a feature has a field {kind} that is no list")
+        raise GraphValueError(f"a feature has a field {kind} that is not a list")
     values = [value for number, value in fields(content, with_floats=kind == 2) if number == 1]
     if kind == 3:
         return np.array([signed(n) for value in values for n in numbers(value)], np.int64)
@@ -247,7 +247,7 @@ class TFRecordDataset(files.Sequential):
     length. A column of a schema is converted to its dtype and shape, bytes also to strings. `columns_list` chooses
     and orders columns. Rows are in the order that TextFileDataset describes, as many as `num_samples` or, without it,
     the schema's `numRows` says. Shards have every `num_shards`-th file, with `shard_equal_rows` equally many rows.
-    Raises GraphValueError for compressed or missing files, GraphRuntimeError for those that are no TFRecord
+    Raises GraphValueError for compressed or missing files, GraphRuntimeError for those that are not TFRecord files
     or lack a column, and for fewer files than shards.
 
     Examples:

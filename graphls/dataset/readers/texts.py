@@ -185,9 +185,9 @@ class AmazonReviewDataset(_TableParts):
         >>> from pathlib import Path
         >>> from graphls import dataset as ds
         >>> Path("reviews").mkdir()
-        >>> _ = Path("reviews/test.csv").write_text('"2","Fine","As told"\n')
+        >>> _ = Path("reviews/test.csv").write_text('"2","Fine","As described"\n')
         >>> [tuple(map(str, row)) for row in ds.AmazonReviewDataset("reviews", "test")]
-        [('2', 'Fine', 'As told')]
+        [('2', 'Fine', 'As described')]
     """
 
     names = ("label", "title", "content")
@@ -239,7 +239,7 @@ _TASKS = {
 
 
 class CLUESource(TextFileSource):
-    """The rows of CLUEDataset: an object of JSON in each line."""
+    """The rows of CLUEDataset: a JSON object in each line."""
 
     def __init__(self, dataset_files: Paths, task: str, part: str) -> None:
         if task not in _TASKS:
@@ -256,7 +256,7 @@ class CLUESource(TextFileSource):
             return tuple(_column(values[name]) for name in self.columns)
         except (ValueError, TypeError, AttributeError, KeyError, RecursionError, OverflowError) as error:
             path, columns = self._paths[self._rows[index][0]], ", ".join(self.columns)
-            raise files.corrupt(path, f"its row {index} is no object of JSON with {columns} ({error!r})") from None
+            raise files.corrupt(path, f"its row {index} is not a JSON object with {columns} ({error!r})") from None
 
 
 def _column(value: object) -> Any:

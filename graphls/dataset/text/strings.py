@@ -23,7 +23,7 @@ __all__ = [
 
 Strings = np.ndarray[Any, Any]
 Span = tuple[int, int]  # of characters, the second one excluded
-Token = tuple[str, int, int]  # the offsets in UTF-8 of its first byte, and behind its last one
+Token = tuple[str, int, int]  # its text, and the offsets in UTF-8 of its first byte and after its last one
 
 
 class TextOperation(TensorOperation):
@@ -206,11 +206,11 @@ def compiled(name: str, value: object) -> re.Pattern[str]:
     try:
         return re.compile(text)
     except re.error as error:
-        raise GraphValueError(f"{name} {value!r} is no regular expression: {error}.") from None
+        raise GraphValueError(f"{name} {value!r} is not a regular expression: {error}.") from None
 
 
 class RegexReplace(EachString):
-    """Each string with the matches of a pattern replaced, all or the first one; $1 stands for the first group.
+    """Each string with the matches of a pattern replaced, all or the first one; $1 is the first group.
 
     Raises GraphTypeError, or GraphValueError for an invalid pattern or replacement.
 

@@ -205,9 +205,9 @@ def _control_pattern(reach: int) -> re.Pattern[str]:
 class BasicTokenizer(TextOperation):
     """The words, punctuation marks and Chinese characters of one string (), as strings (N,).
 
-    Whitespace is dropped, or with `keep_whitespace` kept as parts of spaces, which control characters become.
-    `lower_case` folds cases and drops accents; otherwise the string is brought to `normalization_form`. [CLS], [SEP],
-    [UNK], [PAD], [MASK] and [unused1] stay as they are with `preserve_unused_token`. `with_offsets` is that of a
+    Whitespace is dropped, or with `keep_whitespace` retained as parts of spaces, into which control characters are
+    turned. `lower_case` folds cases and drops accents; otherwise the string is brought to `normalization_form`. [CLS],
+    [SEP], [UNK], [PAD], [MASK] and [unused1] stay as they are with `preserve_unused_token`. `with_offsets` is that of a
     Tokenizer, on the string after these steps. Raises GraphTypeError or, for other columns, GraphRuntimeError.
 
     Examples:

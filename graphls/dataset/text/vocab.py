@@ -167,7 +167,7 @@ def _words_of(row: object, columns: list[str] | None) -> list[str]:
     parts = row if isinstance(row, (list, tuple)) else [row]
     words = [word for part in parts for word in np.asarray(part).reshape(-1)]
     if any(not isinstance(word, str) for word in words):
-        raise GraphTypeError("A vocabulary is made of strings; name its columns of strings.")
+        raise GraphTypeError("A vocabulary consists of strings; name its columns of strings.")
     return [str(word) for word in words]
 
 

@@ -166,7 +166,7 @@ def is_text(dtype: ArrayDType) -> bool:
 def as_element(operation: object, value: object, dtype: ArrayDType) -> Array:
     """A value as an element of a column of `dtype`, cast as in C; strings for strings only."""
     if is_text(dtype) != isinstance(value, (str, bytes)):
-        raise does_not_fit(operation, f"has the value {value!r}, which is no element of a column of {dtype}")
+        raise does_not_fit(operation, f"has the value {value!r}, which is not an element of a column of {dtype}")
     if is_text(dtype):
         return np.array(value.decode() if isinstance(value, bytes) and dtype.kind == "U" else value)
     return np.array(value).astype(dtype)
@@ -369,7 +369,7 @@ class OneHot(TensorOperation):
     """Labels (), (N,) or (N, 1) as vectors of `num_classes`: (num_classes,) or (N, num_classes), of the labels' dtype.
 
     With a `smoothing_rate` above 0 a label's class has 1 - rate and every class rate / num_classes more, in float64.
-    Raises GraphTypeError, GraphValueError, or GraphRuntimeError for labels that are no integers or no class.
+    Raises GraphTypeError, GraphValueError, or GraphRuntimeError for labels that are not integers or not a class.
 
     Examples:
         >>> import numpy as np

@@ -60,7 +60,7 @@ def decoded_pil(data: Array, mode: str | None = "RGB") -> Any:
     except (OSError, ValueError, SyntaxError) as error:
         unknown = isinstance(error, pillow().UnidentifiedImageError)
         fault = f"they are in none of the formats {', '.join(_FORMATS)}" if unknown else error
-        raise GraphRuntimeError(f"The bytes are no image that can be decoded: {fault}.") from None
+        raise GraphRuntimeError(f"The bytes are not an image that can be decoded: {fault}.") from None
 
 
 def _check_size(size: tuple[int, int], length: int) -> None:
@@ -152,7 +152,7 @@ def decoded_jpeg(data: Array) -> Array | None:
     file libjpeg-turbo writes its findings to the standard error.
 
     Unsupported are truncated and very large files, other numbers of channels than one or three, and damaged files that
-    OpenCV refuses: these are left to Pillow, which reports what is wrong with them.
+    OpenCV refuses: these are left to Pillow, which reports the error.
     """
     data = np.ascontiguousarray(data).view(np.uint8)
     if not _is_supported(data.data):

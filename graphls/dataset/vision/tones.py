@@ -102,10 +102,10 @@ class RandomPosterize(ImageOperation):
 
 
 class Solarize(ImageOperation):
-    """The image with values in [low, high] inverted; one number of `threshold` stands for [number, 255], and so do
-    two equal ones.
+    """The image with values in the interval `threshold`, (low, high), inverted.
 
-    Takes (H, W) or (H, W, C), gives an array. Raises GraphTypeError, GraphValueError or GraphRuntimeError.
+    One number, or two equal ones, are the interval [number, 255]. Takes (H, W) or (H, W, C), gives an array. Raises
+    GraphTypeError, GraphValueError or GraphRuntimeError.
 
     Examples:
         >>> import numpy as np
@@ -298,7 +298,7 @@ class AdjustGamma(ImageOperation):
 class GaussianBlur(ImageOperation):
     """The image smoothed by Gaussian weights in a window of `kernel_size` (across, down), odd numbers, or one for both.
 
-    `sigma` (across, down), or one for both, are the standard deviations; 0 or None stands for
+    `sigma` (across, down), or one for both, are the standard deviations; 0 or None means
     0.3 * ((width - 1) / 2 - 1) + 0.8, width the first size, both ways. Pixels beyond the border are mirrored. Takes
     (H, W), (H, W, C) or a PIL image, gives an array. Raises GraphTypeError, GraphValueError or GraphRuntimeError.
 

@@ -196,10 +196,10 @@ class ToPIL(ImageOperation):
 
     def on_array(self, image: Array) -> Any:
         if image.ndim not in (2, 3) or (image.ndim == 3 and not 1 <= image.shape[2] <= 4):
-            raise GraphValueError(f"A PIL image is made of (H, W) or (H, W, 1 to 4), not of {image.shape}.")
+            raise GraphValueError(f"A PIL image has the shape (H, W) or (H, W, 1 to 4), not {image.shape}.")
         image = image[:, :, 0] if image.ndim == 3 and image.shape[2] == 1 else image
         if image.ndim == 3 and image.dtype != np.uint8:
-            raise GraphTypeError(f"A PIL image of colors is made of uint8, not of {image.dtype}.")
+            raise GraphTypeError(f"A PIL image of colors has uint8, not {image.dtype}.")
         try:
             return pillow().fromarray(np.ascontiguousarray(image))
         except TypeError:
@@ -210,7 +210,7 @@ class ToPIL(ImageOperation):
 
 
 class ToType(TypeCast):
-    """The image in another dtype, given as one of graphls or NumPy or by its name.
+    """The image in another dtype, as one of graphls or NumPy or by its name.
 
     Examples:
         >>> import numpy as np

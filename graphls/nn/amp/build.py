@@ -37,27 +37,26 @@ def build_train_network(
     `network` gives predictions for `loss_fn`, or the loss itself without one. The level sets, and a keyword argument
     overrides:
 
-    - `cast_model_type`: what the network computes in, float16 under O2 and O3, else float32. A 16-bit one casts all of
-      it; without one, O1 and auto are those of `auto_mixed_precision`. Predictions of a network in mixed precision
-      and float labels are cast to float32 for the loss.
-    - `keep_batchnorm_fp32`: whether batch and layer normalisation of a network that is cast compute in float32, true
-      under O2.
-    - `loss_scale_manager`: a LossScaleManager or None. Under O2 it is a DynamicLossScaleManager of its own for each
-      network, unless the network is cast to bfloat16, which needs none.
+    - `cast_model_type`: the dtype in which the network computes, float16 under O2 and O3, else float32. A 16-bit one
+      casts the entire network; without one, O1 and auto are those of `auto_mixed_precision`. Predictions of a network
+      in mixed precision and float labels are cast to float32 for the loss.
+    - `keep_batchnorm_fp32`: whether batch and layer normalisation of a cast network compute in float32, true under O2.
+    - `loss_scale_manager`: a LossScaleManager or None. Under O2 it is a new DynamicLossScaleManager for each network,
+      unless the network is cast to bfloat16, which needs none.
 
-    `accumulate_steps=n` makes every n calls one update, by the mean of their gradients. Gradients are scaled to a
-    common norm of at most `clip_norm`, or each element is held within -`clip_value` and `clip_value`, as the update has
-    them: accumulated, unscaled, and of all ranks, which send them once for each update. `ema_decay=d` keeps an average
-    of each trained parameter, average = d * average + (1 - d) * parameter at each update, which begins as what the
-    first update gives: `with step.ema_weights(): ...` gives the parameters their averages as long as the block runs.
-    One overflow among n calls skips their update, of which then nothing changes. All of it is part of the step, and
-    what it remembers are parameters of the step, in checkpoints too: `accu_grads.<name>`, `accumulation_step`,
-    `accumulation_overflow`, `ema.<name>` and `ema_updates`.
+    `accumulate_steps=n` makes one update of every n calls, by the mean of their gradients. Gradients are scaled to a
+    common norm of at most `clip_norm`, or each element is clipped to -`clip_value` and `clip_value`, right before the
+    update: accumulated, unscaled, and reduced over all ranks, which send them once for each update. `ema_decay=d` keeps
+    an average of each trained parameter, average = d * average + (1 - d) * parameter at each update, which starts with
+    the result of the first update: in `with step.ema_weights(): ...` the parameters have their averages. One overflow
+    among n calls skips their entire update. All of it is part of the step, and its states are parameters of the step,
+    in checkpoints too: `accu_grads.<name>`, `accumulation_step`, `accumulation_overflow`, `ema.<name>` and
+    `ema_updates`.
 
-    With a manager that gives an update cell this is a TrainOneStepWithLossScaleCell, which gives (loss, overflow,
-    scale), else a TrainOneStepCell, which scales by the manager and gives the loss. Without a manager, the gradients
+    With a manager that has an update cell this is a TrainOneStepWithLossScaleCell, which returns (loss, overflow,
+    scale), else a TrainOneStepCell, which scales by the manager and returns the loss. Without a manager, the gradients
     of a GradAccumulationCell are those of the mean over its parts; with one, of their sum. Raises GraphTypeError and
-    GraphValueError for arguments that do not fit; warns where the optimizer does not divide by the scale that it must.
+    GraphValueError for arguments that do not fit; warns where the optimizer does not divide by the scale as it should.
 
     Examples:
         >>> import numpy as np

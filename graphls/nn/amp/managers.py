@@ -71,14 +71,14 @@ class DynamicLossScaleManager(LossScaleManager):
     The rule is that of DynamicLossScaleUpdateCell in Python numbers: max(scale * (1 / scale_factor), 1) at an
     overflow, and scale * scale_factor where the number of steps since the last overflow is a multiple of the window.
     Raises GraphValueError for a scale below 1, a window below 1 and a factor that is not positive, GraphTypeError
-    for anything but a number and a window that is no integer.
+    for anything but a number and a window that is not an integer.
 
     Examples:
         >>> from graphls import amp
         >>> manager = amp.DynamicLossScaleManager(init_loss_scale=2**12, scale_factor=2, scale_window=1000)
         >>> manager.get_loss_scale()
         4096
-        >>> manager.update_loss_scale(True)  # what a loop of one's own says after an overflow
+        >>> manager.update_loss_scale(True)  # in a custom training loop, after an overflow
         >>> manager.get_loss_scale()
         2048.0
     """

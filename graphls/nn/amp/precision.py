@@ -1,8 +1,8 @@
 """Networks in mixed precision, by the levels O0, O1, O2, O3 and auto, or by a user's lists.
 
-The lists are MindSpore's of the levels O1, O2 and auto. Cells are those of `graphls.nn`. Primitives say
-themselves which levels compute them in 16 bits or in float32 (`lowered_at` and `widened_at` of `Primitive`); here stand
-operations that are made of several primitives.
+The lists are MindSpore's of the levels O1, O2 and auto. Cells are those of `graphls.nn`. Primitives declare which
+levels compute them in 16 bits or in float32 (`lowered_at` and `widened_at` of `Primitive`); this module lists
+operations that consist of several primitives.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ PRIMITIVES: dict[str, tuple[str, ...]] = {
     "ReLU": ("relu",),
     "Ger": ("ger",),
 }
-"""The primitives that an operator of a list stands for; another stands for the one of its own name in small letters."""
+"""The primitives of an operator of a list; by default, the one of its own name in small letters."""
 
 
 def get_white_list() -> list[Any]:
@@ -195,8 +195,8 @@ def custom_mixed_precision(
 ) -> Cell:  # fmt: skip
     """Compute a white list in 16 bits, or everything but a black list; returns the network.
 
-    The lists are of classes of cells and operators, a black list of cells only. Raises GraphTypeError for what is no
-    cell and for lists of anything else, GraphValueError for both lists, for none, and for another dtype.
+    The lists are of classes of cells and operators, a black list of cells only. Raises GraphTypeError for anything but
+    a cell and for lists of anything else, GraphValueError for both lists, for none, and for another dtype.
 
     Examples:
         >>> import numpy as np

@@ -46,7 +46,7 @@ class StaticLossScaler(LossScaler):
     `scale` multiplies in the dtype of its input, so a scale beyond the range of float16 makes infinities there.
     `unscale` computes 1 / scale and the product in float32 (float64 for a float64 input) and casts the result back, so
     a large scale is not lost to rounding before it is used. Both keep dtype and shape. Raises GraphTypeError for a
-    scale that is no number, GraphValueError for one below 1.
+    scale that is not a number, GraphValueError for one below 1.
 
     Examples:
         >>> from graphls import tensor
@@ -97,8 +97,8 @@ class DynamicLossScaler(StaticLossScaler):
 
     It stays between 1 and the largest float32: a rise beyond that does not happen. The states are the Parameters
     `scale_value`, float32, and `counter`, int32, the finite steps since the scale last changed, both of shape ().
-    `scale` and `unscale` are those of StaticLossScaler. Raises GraphTypeError for a scale that is no number and for
-    factors and windows that are no integers, GraphValueError for any of them below 1.
+    `scale` and `unscale` are those of StaticLossScaler. Raises GraphTypeError for a scale that is not a number and for
+    factors and windows that are not integers, GraphValueError for any of them below 1.
 
     Examples:
         >>> from graphls import tensor
@@ -133,8 +133,9 @@ def all_finite(inputs: object, status: object = None) -> Tensor:
     """Returns whether every float in a tuple or list of tensors is neither infinite nor nan: bool of shape ().
 
     Lists may nest; integers and bools count as finite. In a traced function this closes an overflow window, so the
-    compiler places it around the backward that made `inputs` and proves that. `status` is MindSpore 2.0's and changes
-    nothing. Raises GraphTypeError for a bare tensor and for anything but tensors, GraphValueError where there is none.
+    compiler places it around the backward that computed `inputs` and proves that. `status` is MindSpore 2.0's and
+    changes nothing. Raises GraphTypeError for a bare tensor and for anything but tensors, GraphValueError where there
+    is none.
 
     Examples:
         >>> from graphls import tensor

@@ -66,7 +66,7 @@ class TruncatedNormal(Initializer):
 class Uniform(Initializer):
     """Numbers spread evenly over [-scale, scale).
 
-    Raises GraphValueError for a `scale` that is no number of its range.
+    Raises GraphValueError for a `scale` that is not a number of its range.
 
     Examples:
         >>> from graphls.initializer import Uniform, initializer
@@ -84,7 +84,7 @@ class Uniform(Initializer):
 class XavierUniform(Initializer):
     """Evenly spread numbers up to gain * sqrt(6 / (fan in + fan out)) (Glorot and Bengio, 2010).
 
-    Raises GraphValueError for a `gain` that is no number of its range.
+    Raises GraphValueError for a `gain` that is not a number of its range.
 
     Examples:
         >>> from graphls.initializer import XavierUniform, initializer

@@ -128,10 +128,10 @@ class FTRL(Optimizer):
     """m' = m + g * g; u = u + g - (m' ** p - m ** p) / lr * w; w = (sign(u) * l1 - u) / (m' ** p / lr + 2 * l2).
 
     Where |u| is not above l1, w is 0; p is -lr_power. The states are m in `moments`, of the value `initial_accum` at
-    first, and u in `linear`, zeros at first, so that the first update forgets what a weight was. Weight decay is added
-    to the gradient. The formula is that of McMahan et al. (2013), as in MindSpore. Raises as Optimizer does,
-    GraphTypeError for a learning rate that is no number, and GraphValueError for groups with rates of their own, for a
-    rate that is not above 0 and for an `lr_power` above 0.
+    first, and u in `linear`, zeros at first, so that the first update discards the initial weight. Weight decay is
+    added to the gradient. The formula is that of McMahan et al. (2013), as in MindSpore. Raises as Optimizer does,
+    GraphTypeError for a learning rate that is not a number, and GraphValueError for groups with rates of their own, for
+    a rate that is not above 0 and for an `lr_power` above 0.
     """
 
     def __init__(

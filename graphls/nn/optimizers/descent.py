@@ -92,7 +92,7 @@ class ASGD(Optimizer):
     At update t, eta = lr / (1 + lambd * lr * (t - 1)) ** alpha and mu = 1 / max(1, t - 1 - t0): the state `ax`, zeros
     at first, is w itself and, from update t0 + 2 on, the mean of w since. Weight decay is added to the gradient. From
     Polyak and Juditsky (1992), as in MindSpore and PyTorch. Raises as Optimizer does, and GraphTypeError where `lambd`,
-    `alpha` or `t0` is no number.
+    `alpha` or `t0` is not a number.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class Rprop(Optimizer):
     the other one, s is multiplied by etas[0] and g counts as 0, also as the last gradient of the next update. s stays
     between the `step_sizes`. The states are the last gradient in `prev` and s in `step_size`. Weight decay is added to
     the gradient. From Riedmiller and Braun (1993), as in MindSpore and PyTorch. Raises as Optimizer does,
-    GraphTypeError where `etas` or `step_sizes` is no tuple of two numbers, and GraphValueError unless etas[0] is in
+    GraphTypeError where `etas` or `step_sizes` is not a tuple of two numbers, and GraphValueError unless etas[0] is in
     (0, 1), etas[1] above 1 and the step sizes rise.
     """
 

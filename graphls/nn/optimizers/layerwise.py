@@ -37,7 +37,7 @@ class AdaFactor(WithDecay):
     """w = w - rate * weight_decay * w - m, for m = beta1 * m + (1 - beta1) * rate * u / max(1, rms(u) / threshold).
 
     At update t, u = g / sqrt(v), where v is the mean of g * g + eps[0] with the weight 1 - t ** -decay_rate for the
-    past. Of a tensor with two axes or more only the means r along the last axis and c along the one before are kept,
+    past. For a tensor with two axes or more only the means r along the last axis and c along the one before are stored,
     and v = r * c / mean(r). The rate is the learning rate or, with `relative_step`, min(0.01, 1 / sqrt(t)), with
     `warmup_init` min(1e-6 * t, 1 / sqrt(t)); `scale_parameter` multiplies it by max(eps[1], rms(w)), unless the
     learning rate is a schedule. rms is the root of the mean square. With `beta1` 0 or None there is no m. The states
@@ -210,8 +210,8 @@ class LARS(Optimizer):
     min(ratio / lr, 1). Loss scale and weight decay of the optimizer are applied here, before and with the ratio, and
     no longer there. The gradients of parameters for which `lars_filter(parameter)` is false are not changed, and these
     parameters do not decay. A parameter that holds only zeros has a ratio of 0 and stays as it is. From You et al.
-    (2017), as in MindSpore. Raises GraphTypeError where `optimizer` is no Optimizer or `lars_filter` no function, and
-    GraphValueError where `epsilon` or `coefficient` is not above 0.
+    (2017), as in MindSpore. Raises GraphTypeError where `optimizer` is not an Optimizer or `lars_filter` not a
+    function, and GraphValueError where `epsilon` or `coefficient` is not above 0.
     """
 
     def __init__(

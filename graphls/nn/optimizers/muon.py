@@ -31,16 +31,16 @@ SIZES: dict[str, Callable[[int, int], float]] = {
 class Muon(WithDecay):
     """m = momentum * m + (1 - momentum) * g; w = w * (1 - lr * weight_decay) - lr * size * orthogonal(m).
 
-    With `nesterov` (1 - momentum) * g + momentum * m stands for m. `orthogonal` is `ns_steps` of a Newton-Schulz
-    iteration in float32; of more than two axes, those behind the first are one. `adjust_lr_fn` is "match_rms_adamw", a
-    size of 0.2 * sqrt(max(rows, columns)), with which one learning rate serves all parameters, or "original",
-    sqrt(max(1, rows / columns)). Parameters of rank 0 and 1, and those for which `muon_filter(parameter)` is false
-    (embeddings and the last layer, say), are updated as by AdamW with `betas` and `adam_eps`. The states are `muon_m`,
-    and `adam_m` and `adam_v` of the others. From Jordan et al. (2024, kellerjordan.github.io/posts/muon) and Liu et
-    al. (2025, arXiv:2502.16982), as torch.optim.Muon, which takes matrices only and iterates in bfloat16.
+    With `nesterov`, m is replaced by (1 - momentum) * g + momentum * m. `orthogonal` is `ns_steps` of a Newton-Schulz
+    iteration in float32; with more than two axes, those after the first are flattened into one. `adjust_lr_fn` is
+    "match_rms_adamw", a size of 0.2 * sqrt(max(rows, columns)), with which one learning rate fits all parameters, or
+    "original", sqrt(max(1, rows / columns)). Parameters of rank 0 and 1, and those for which `muon_filter(parameter)`
+    is false (embeddings and the last layer, say), are updated as by AdamW with `betas` and `adam_eps`. The states are
+    `muon_m`, and `adam_m` and `adam_v` of the others. From Jordan et al. (2024, kellerjordan.github.io/posts/muon) and
+    Liu et al. (2025, arXiv:2502.16982), as torch.optim.Muon, which takes matrices only and iterates in bfloat16.
 
     Raises as Optimizer does, and GraphTypeError and GraphValueError for settings that do not fit, also for a parameter
-    of rank 0 or 1 that `muon_filter` takes.
+    of rank 0 or 1 that `muon_filter` accepts.
     """
 
     def __init__(

@@ -133,7 +133,7 @@ class InternalCallbackParam(dict[str, Any]):
     def __getattr__(self, name: str) -> Any:
         if name in self:
             return self[name]
-        raise GraphAttributeError(f"Callbacks are told no {name!r} here{nearest(name, self)}.")
+        raise GraphAttributeError(f"Callbacks have no {name!r} here{nearest(name, self)}.")
 
     def __setattr__(self, name: str, value: Any) -> None:
         self[name] = value
@@ -232,8 +232,10 @@ def callback_list(callbacks: Any) -> list[Callback]:
     for callback in items:
         if not isinstance(callback, Callback):
             is_class = isinstance(callback, type) and issubclass(callback, Callback)
-            advice = f" but a class of them; make one: {callback.__name__}()" if is_class else ""
-            text = f"The 'callbacks' are a Callback, a list of them or None, and {callback!r} is no Callback{advice}."
+            advice = f" but a class of them; create one: {callback.__name__}()" if is_class else ""
+            text = (
+                f"The 'callbacks' are a Callback, a list of them or None, and {callback!r} is not a Callback{advice}."
+            )
             raise GraphTypeError(text)
     return items
 

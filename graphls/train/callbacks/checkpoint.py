@@ -64,7 +64,7 @@ def ensure_folder(directory: object) -> Path:
         path.mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise GraphFileError(f"The directory {path} cannot be made: {reason}.") from None
+        raise GraphFileError(f"The directory {path} cannot be created: {reason}.") from None
     return path
 
 
@@ -80,13 +80,13 @@ __all__ = ["CheckpointConfig", "ModelCheckpoint"]
 
 
 class ModelCheckpoint(Callback):
-    """Saves the training step as `<prefix>-<epoch>_<step in the epoch>.ckpt` in `directory`, as `config` says.
+    """Saves the training step as `<prefix>-<epoch>_<step in the epoch>.ckpt` in `directory`, scheduled by `config`.
 
     The file holds every parameter of the training step: weights, moments, counters, the loss scale; and the entry
-    `random_state`, from which dropout goes on. `load_checkpoint` and `load_param_into_net` restore all of it in a
+    `random_state`, from which dropout continues. `load_checkpoint` and `load_param_into_net` restore all of it in a
     training step of the same construction. The last step is saved in any case. A file is removed only after a newer one
     is complete. Where `directory` (default: the current one) holds checkpoints of this prefix already, the prefix gets
-    `_1`, `_2` and so on. Of ranks that name one directory, the first writes. `<prefix>-graph.meta` is the IR of the
+    `_1`, `_2` and so on. Of several ranks with one directory, the first writes. `<prefix>-graph.meta` is the IR of the
     compiled step as text. Either argument may be a function of the state that callbacks see; a `prefix` that is one
     returns the whole name.
 

@@ -19,8 +19,8 @@ class CheckpointConfig:
     """The schedule of a ModelCheckpoint, the content of its files, and which files it keeps.
 
     - `save_checkpoint_steps`: the steps between saves; `save_checkpoint_seconds` counts only where it is 0 or None.
-    - `keep_checkpoint_max`: the number of newest files that are kept. Only where it is 0 or None, one file is kept for
-      every `keep_checkpoint_per_n_minutes`; where that is 0 or None as well, one file is kept.
+    - `keep_checkpoint_max`: the number of newest files to keep. Only where it is 0 or None, one file is kept for every
+      `keep_checkpoint_per_n_minutes`; where that is 0 or None as well, one file.
     - `saved_network`: the network that is saved instead of the training step.
     - `append_info`: a list of "epoch_num" and "step_num", which become entries with the numbers of the epoch and of the
       step, and one dict of further entries: numbers, strings and tensors. ("random_state" is always saved with the

@@ -31,14 +31,14 @@ class Displayable(Protocol):
 
 
 class RunReport(Callback):
-    """Writes a run to `directory` as it goes: `index.html`, which opens in any browser, and its numbers, `run.json`.
+    """Writes a run to `directory` while it runs: `index.html`, which opens in any browser, and its numbers, `run.json`.
 
     The page shows the loss, evaluations, the learning rate, the loss scale as stairs with the skipped steps, the norm
     of the gradients (of a step that returns it, such as MFTrainOneStepCell with clipping), the time of each step and of
-    waiting for data, and the memory of the process. It needs no network, and reads itself anew while the run goes on.
-    `compare` are directories of other reports, drawn dashed. Of every `every`-th step the results are read; the page is
-    written every `refresh` seconds at most, and at the end of each epoch. Of a run that goes on from a checkpoint, the
-    numbers before it are kept. In a loop of your own, call `add` after each step and `close` at the end. A notebook
+    waiting for data, and the memory of the process. It needs no network, and reloads itself while the run continues.
+    `compare` are directories of other reports, drawn dashed. The results of every `every`-th step are read; the page is
+    written every `refresh` seconds at most, and at the end of each epoch. Where a run resumes from a checkpoint, the
+    earlier numbers are retained. In a loop of your own, call `add` after each step and `close` at the end. A notebook
     shows the report as its charts.
 
     Raises GraphTypeError and GraphValueError for arguments that do not fit, and GraphFileError where a report to

@@ -157,11 +157,11 @@ class OnRequestExit(Callback):
 
     `sig` is SIGTERM or SIGINT. A `config_file`, JSON, with {"GracefulExit": 1} is a request, too; it is read after each
     step. With `save_ckpt`, every state of the train network is saved as `<file_name>_train.ckpt` in
-    `directory`, with the numbers of epoch and step and the random state, from which training can go on exactly; in
+    `directory`, with the numbers of epoch and step and the random state, from which training can resume exactly; in
     evaluation, those of the evaluation network as `<file_name>_eval.ckpt`. `save_mindir` writes no file, as there is
-    no MindIR here; `graphls.train.export` writes ONNX. What the signal did before is restored at the end of the
+    no MindIR here; `graphls.train.export` writes ONNX. The previous handler of the signal is restored at the end of the
     run. Raises GraphTypeError and GraphValueError for arguments that do not fit, GraphRuntimeError where the run is not
-    in the main thread, which alone gets signals.
+    in the main thread, the only one that receives signals.
 
     Examples:
         >>> from graphls.train import OnRequestExit

@@ -91,10 +91,10 @@ def checked_value(kind: object, name: object, value: object) -> np.ndarray[Any, 
         known = ", ".join(map(repr, KINDS))
         raise GraphValueError(f"The plugin of a summary is one of {known}, not {kind!r}.")
     if not isinstance(name, str) or not name:
-        raise GraphTypeError(f"The name of a summary is a text that is not empty, not {name!r}.")
+        raise GraphTypeError(f"The name of a summary is a string that is not empty, not {name!r}.")
     array = _numbers_of(value)
     if array is None:
-        raise GraphTypeError(f"The {kind} {name!r} is made of numbers, not of {type(value).__name__}.")
+        raise GraphTypeError(f"The {kind} {name!r} consists of numbers, not of {type(value).__name__}.")
     fault = _fault(kind, array.shape, array.size)
     if fault:
         raise GraphValueError(f"The {kind} {name!r} {fault}, not the shape {array.shape}.")
@@ -180,7 +180,7 @@ class SummaryRecord:
         """Add a value to the next `record`: a "scalar", a "histogram" of all elements, or an "image" (NCHW).
 
         A scalar has one element; images are bytes (uint8), or numbers from 0 to 1. Raises GraphValueError for another
-        plugin and for shapes that do not fit, GraphTypeError for anything but a name and for values that are no
+        plugin and for shapes that do not fit, GraphTypeError for anything but a name and for values that are not
         numbers.
         """
         self._waiting.append((plugin, name, checked_value(plugin, name, value)))
@@ -212,8 +212,8 @@ class SummaryCollector(Callback):
 
     Every `collect_freq` steps, and at the first: the scalars "loss", "learning_rate" (where it is one number) and
     "loss_scale" (of a step with loss scaling); every `collect_tensor_freq` steps, by default ten times as many, a
-    histogram of each parameter whose name `histogram_regular` finds; after an evaluation in `Model.fit`, a scalar of
-    each result. In sink mode, what is due is written after the steps that run in one go.
+    histogram of each parameter whose name matches `histogram_regular`; after an evaluation in `Model.fit`, a scalar of
+    each result. In sink mode, values are written after the steps that run in one call.
 
     `collect_specified_data` is a dict: `collect_metric` (True) writes scalars, `histogram_regular` (None: none) is a
     regular expression for names. With `keep_default_action` false, only specified data is written. MindSpore's other
@@ -318,6 +318,6 @@ def _pattern(text: object) -> str | None:
     try:
         re.compile(text or "")
     except re.error as error:
-        message = f"The 'histogram_regular' {text!r} is no regular expression: {error}."
+        message = f"The 'histogram_regular' {text!r} is not a regular expression: {error}."
         raise GraphValueError(message) from None
     return text

@@ -130,7 +130,7 @@ class Accuracy(EvaluationBase):
 class TopKCategoricalAccuracy(Mean):
     """The share of samples (N, C) whose label is among the k best scores.
 
-    Raises GraphTypeError for a k that is no integer and GraphValueError for one below 1.
+    Raises GraphTypeError for a k that is not an integer and GraphValueError for one below 1.
 
     Examples:
         >>> import numpy as np
@@ -316,7 +316,7 @@ class ROC(Metric):
     """False and true positive rates over all thresholds, of two classes or of each of several.
 
     `class_num` is the number of classes, None for two; `pos_label` the label of the positive of two, 1 unless given.
-    Raises GraphTypeError for settings that are no integers.
+    Raises GraphTypeError for settings that are not integers.
 
     Examples:
         >>> import numpy as np

@@ -198,7 +198,7 @@ class ConfusionMatrixMetric(Metric):
     def update(self, *inputs: object) -> None:
         """Take in predictions and labels, zeros and ones (N, C, ...) of one shape.
 
-        Raises GraphValueError for other shapes, for labels that are no whole numbers, for predictions (N, C) with
+        Raises GraphValueError for other shapes, for labels that are not whole numbers, for predictions (N, C) with
         `calculation_method`, and where `decrease` leaves more than one number.
         """
         predicted, labels = self._checked(inputs)

@@ -96,7 +96,7 @@ class Loss(Mean):
 class Perplexity(Mean):
     """exp of the mean of -log(probability of the label), without the labels that are to be ignored.
 
-    Probabilities below 1e-10 count as that. Raises GraphTypeError for an `ignore_label` that is no integer or None.
+    Probabilities below 1e-10 count as that. Raises GraphTypeError for an `ignore_label` that is not an integer or None.
 
     Examples:
         >>> import numpy as np
@@ -120,7 +120,7 @@ class Perplexity(Mean):
     def update(self, *inputs: object) -> None:
         """Take in probabilities (..., C) and the labels (...) of their classes.
 
-        Raises GraphValueError where their shapes do not fit and for a label that is no class.
+        Raises GraphValueError where their shapes do not fit and for a label that is not a class.
         """
         predicted, labels = self._arrays(inputs)
         if predicted.ndim < 1 or labels.shape != predicted.shape[:-1]:
@@ -140,7 +140,7 @@ class Perplexity(Mean):
 class Dice(Mean):
     """2 * x . y / (x . x + y . y + smooth) of each batch, summed up and divided by the number of samples.
 
-    Raises GraphTypeError for a `smooth` that is no float, GraphValueError for one that is not above 0.
+    Raises GraphTypeError for a `smooth` that is not a float, GraphValueError for one that is not above 0.
 
     Examples:
         >>> import numpy as np

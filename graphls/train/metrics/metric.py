@@ -172,7 +172,7 @@ def misfit(owner: object, expected: str, *arrays: Array) -> GraphValueError:
 
 
 def check_type(owner: object, name: str, value: object, kind: type) -> None:
-    """Raise GraphTypeError unless the value is of exactly this type, so that True is no int."""
+    """Raise GraphTypeError unless the value is of exactly this type, so that True is not an int."""
     if type(value) is not kind:
         raise GraphTypeError(
             f"For '{type(owner).__name__}', the argument {name!r} must be {kind.__name__}, not {value!r}.",

@@ -57,9 +57,9 @@ class OcclusionSensitivity(Metric):
     def update(self, *inputs: Any) -> None:
         """Take in a network, an image (1, ...) and the number of the class, in the place of those before.
 
-        Raises GraphTypeError for anything but a Cell, and for a class that is no integer; GraphRuntimeError for several
-        images or classes; GraphValueError for a class that the network lacks, and for a margin or a box that do not fit
-        the image.
+        Raises GraphTypeError for anything but a Cell, and for a class that is not an integer; GraphRuntimeError for
+        several images or classes; GraphValueError for a class that the network lacks, and for a margin or a box that do
+        not fit the image.
         """
         self._check_number(inputs)
         network, image = inputs[0], as_array(inputs[1])

@@ -72,7 +72,7 @@ class BleuScore(Metric):
 
     The n-grams of 1 to `n_gram` words (1 to 4) are counted over all batches; `smooth` adds 1 to each count and to each
     number of n-grams. 0 where the n-grams of one length are never right. Raises GraphTypeError for an `n_gram` that is
-    no int or a `smooth` that is no bool, and GraphValueError for another `n_gram`.
+    not an int or a `smooth` that is not a bool, and GraphValueError for another `n_gram`.
 
     Source: Papineni et al., BLEU: a Method for Automatic Evaluation of Machine Translation, 2002.
 

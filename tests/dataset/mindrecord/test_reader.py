@@ -131,7 +131,7 @@ def schema(**fields: Any) -> dict[str, Any]:
     ("head", "message"),
     [
         (b"[" * 2000, "not JSON"),
-        (b"[]", "no object"),
+        (b"[]", "not a JSON object"),
         ({}, "not that of a MindRecord"),
         (changed(page_size=10**30), "not there"),
         (changed(header_size=-5), "not there"),

@@ -119,7 +119,7 @@ def test_an_error_without_a_text_is_an_error(workers: int, processes: bool, erro
 
     source = NumpySlicesDataset(np.arange(8), ["x"])
     mapped = source.map(failing, ["x"], num_parallel_workers=workers, python_multiprocessing=processes)
-    with pytest.raises(DatasetError, match=f"{error.__name__}, whose text cannot be made"):
+    with pytest.raises(DatasetError, match=f"{error.__name__}, whose text cannot be formatted"):
         list(mapped.create_tuple_iterator(num_epochs=1))
 
 

@@ -156,7 +156,7 @@ def test_tasks_of_clue(task: str, part: str, entry: dict[str, Any], expected: li
 def test_clue_that_is_not_of_the_task() -> None:
     for damaged in ('{"sentence1": "a"}', "[]", "{", '{"sentence1": [1], "sentence2": "b", "label": "1"}', "3"):
         write("a.json", damaged)
-        with pytest.raises(GraphlsError, match="row 0 is no object of JSON with label, sentence1, sentence2"):
+        with pytest.raises(GraphlsError, match="row 0 is not a JSON object with label, sentence1, sentence2"):
             rows(ds.CLUEDataset("a.json"))
     for task, part in (("X", "train"), ("CSL", "all")):
         with pytest.raises(ValueError, match="should be"):

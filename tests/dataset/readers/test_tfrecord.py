@@ -104,8 +104,8 @@ DAMAGED = {
     "checksum": (bytes([GOOD[0] ^ 1]) + GOOD[1:], "no length of a record with its checksum"),
     "truncated": (GOOD[:-1], "where only"),
     "huge": (HUGE + struct.pack("<I", masked_crc(HUGE)) + b"x", "4611686018427387904 bytes is announced"),
-    "no example": (record(b"\xff" * 9), "is no Example"),
-    "field too long": (record(b"\x0a\xff\xff\xff\xff\x0f"), "is no Example"),
+    "no example": (record(b"\xff" * 9), "is not an Example"),
+    "field too long": (record(b"\x0a\xff\xff\xff\xff\x0f"), "is not an Example"),
 }
 
 

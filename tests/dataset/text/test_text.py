@@ -115,7 +115,7 @@ def test_replacements() -> None:
     assert text.RegexReplace(r"(\w)o", "$1_")(column).tolist() == ["Welc_me", "t_ 北京"]
     assert text.RegexReplace(r"\p{Han}", "\\")(column).tolist() == ["Welcome", "to \\\\"]
     for wrong in (lambda: text.RegexReplace("[", "*"), lambda: text.RegexTokenizer("(")):
-        with pytest.raises(GraphValueError, match="no regular expression"):
+        with pytest.raises(GraphValueError, match="not a regular expression"):
             wrong()
     with pytest.raises(GraphValueError, match="does not fit"):
         text.RegexReplace("a", "$3")(np.array("a"))
@@ -206,7 +206,7 @@ def test_a_vocabulary_of_the_words_of_a_data_set() -> None:
     assert Vocab.from_dataset([["z", "y"], ("z",), "x"]).vocab() == {"z": 0, "x": 1, "y": 2}
     with pytest.raises(GraphValueError, match="no column 'txt'"):
         Vocab.from_dataset(rows, "txt")
-    with pytest.raises(GraphTypeError, match="made of strings"):
+    with pytest.raises(GraphTypeError, match="consists of strings"):
         Vocab.from_dataset(rows)
     for wrong in ("word", 3):
         with pytest.raises(GraphTypeError, match="iterable of rows"):

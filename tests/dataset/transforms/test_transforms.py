@@ -63,7 +63,7 @@ def test_fill() -> None:
         result = transforms.Fill(value)(column)
         assert result.shape == column.shape and (result == wanted).all()
     for column, value in ((INTEGERS, "z"), (WORDS, 1)):
-        with pytest.raises(GraphRuntimeError, match="no element"):
+        with pytest.raises(GraphRuntimeError, match="not an element"):
             transforms.Fill(value)(column)
 
 

@@ -266,7 +266,7 @@ def test_decode(tmp_path: Path) -> None:
     assert list(shapes.values()) == [1, 1, 3]
     eps = encoded(image, "EPS")  # which Pillow would hand to another program
     for wrong in (data[:100], b"no image", b"", eps):
-        with pytest.raises(GraphRuntimeError, match="no image that can be decoded"):
+        with pytest.raises(GraphRuntimeError, match="not an image that can be decoded"):
             vision.Decode()(wrong)
     for kind_of_wrong in (PIXELS, image, "text", np.array([1.5])):
         with pytest.raises(GraphTypeError):
