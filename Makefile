@@ -1,14 +1,14 @@
 PYTHON ?= $(shell python3.11 -c 'import sys; print(sys.executable)' 2>/dev/null || command -v python3)
-# The extra that brings the runtime: `make test-training` takes another one, in an environment of its own.
+# The extra that installs the runtime: `make test-training` uses another one, in an environment of its own.
 RUNTIME ?= cpu
 VENV ?= .venv
 RUN := $(VENV)/bin/python
-# Where PyTorch for CPUs is; that of PyPI brings gigabytes for cards.
+# The index of PyTorch for CPUs; that of PyPI installs gigabytes for GPUs.
 TORCH ?= https://download.pytorch.org/whl/cpu
 PACKAGES := pyproject.toml constraints.txt
-# Packages of ONNX Runtime overwrite each other, so that the one that was there goes first.
+# Packages of ONNX Runtime overwrite each other, so the installed one is removed first.
 FREE = $(RUN) -m pip uninstall --quiet --quiet --yes onnxruntime onnxruntime-gpu onnxruntime-training-cpu
-# PIP_CONSTRAINT pins what builds the package, too.
+# PIP_CONSTRAINT pins the build requirements of the package, too.
 INSTALL = PIP_CONSTRAINT=constraints.txt $(RUN) -m pip install --quiet --disable-pip-version-check --editable
 
 .PHONY: demo web test test-core test-training test-cuda test-models lint bench bench-eager bench-peers bench-export bench-ranks \
@@ -17,13 +17,13 @@ INSTALL = PIP_CONSTRAINT=constraints.txt $(RUN) -m pip install --quiet --disable
 demo: $(VENV)/.installed-demo
 	$(RUN) examples/digits.py
 
-# The first line takes half a second where a browser is there.
+# The first line takes half a second if a browser is installed.
 test: $(VENV)/.installed-test
 	$(RUN) -m tests.browser.install
 	$(RUN) -m tests.bundles.install
 	$(RUN) -m pytest -q --numprocesses auto --maxprocesses 4 --dist worksteal
 
-# What the rest stands on, in less than a minute: fewer random examples, and without the tests that take seconds.
+# The core packages, in less than a minute: fewer random examples, and without the tests that take seconds.
 test-core: $(VENV)/.installed-test
 	$(RUN) -m pytest -q --numprocesses auto --maxprocesses 4 --dist worksteal --hypothesis-profile quick \
 		-m "not slow" $(addprefix tests/,ir primitives passes trace backends)
@@ -32,12 +32,12 @@ test-core: $(VENV)/.installed-test
 test-training:
 	GRAPHLS_BROWSER=none $(MAKE) test VENV=.venv-training RUNTIME=training
 
-# On a machine with a card: what steps do there, times, and the suite with every step on it. It writes cuda_report.txt.
+# On a machine with a GPU: checks of steps, timings, and the suite with every step on it. It writes cuda_report.txt.
 test-cuda:
 	$(MAKE) .venv-cuda/.installed-test VENV=.venv-cuda RUNTIME=cuda
 	.venv-cuda/bin/python -m tests.cuda
 
-# Pretrained models that packages ship, without what these packages need.
+# Pretrained models that packages ship, without the requirements of these packages.
 test-models: $(VENV)/.installed-test
 	$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --target .models \
 		magika==1.0.3 silero-vad==6.2.3 rapidocr-onnxruntime==1.4.4
@@ -49,7 +49,7 @@ lint: $(VENV)/.installed-test
 	$(RUN) -m tools.operators --check
 	$(RUN) -m tools.files_page --check
 
-# A folder for any static host: a page that trains the demo's network. npm brings ONNX Runtime for browsers.
+# A folder for any static host: a page that trains the demo's network. npm installs ONNX Runtime for browsers.
 web: $(VENV)/.installed-test
 	$(RUN) -m graphls export examples.digits:page -o out/web --page
 	@echo "python -m http.server --directory out/web shows it"
@@ -57,26 +57,26 @@ web: $(VENV)/.installed-test
 bench: $(VENV)/.installed-demo
 	$(RUN) benchmarks/step_time.py
 
-# Beside PyTorch and JAX, which live in an environment of their own; ARGUMENTS="--quick", or others of benchmarks/peers.
+# Compared with PyTorch and JAX, in an environment of their own; ARGUMENTS="--quick", or others of benchmarks/peers.
 bench-peers: .venv-peers/.installed-peers
 	.venv-peers/bin/python -m benchmarks.peers $(ARGUMENTS)
 
-# Exported networks beside PyTorch's exports of them, on ONNX Runtime; ARGUMENTS="--threads 1".
+# Exported networks compared with PyTorch's exports of them, on ONNX Runtime; ARGUMENTS="--threads 1".
 bench-export: .venv-peers/.installed-peers
 	.venv-peers/bin/python -m benchmarks.export_latency $(ARGUMENTS)
 
-# Eager mode beside the same networks compiled; ARGUMENTS="--rows resnet50".
+# Eager mode compared with the same networks compiled; ARGUMENTS="--rows resnet50".
 bench-eager: $(VENV)/.installed-demo
 	$(RUN) -m benchmarks.eager $(ARGUMENTS)
 
-# Two ranks on two cores beside PyTorch's over gloo; ARGUMENTS="--rows resnet18", or others of benchmarks/ranks.py.
+# Two ranks on two cores compared with PyTorch over gloo; ARGUMENTS="--rows resnet18", or others of benchmarks/ranks.py.
 bench-ranks: .venv-peers/.installed-peers
 	.venv-peers/bin/python -m benchmarks.ranks $(ARGUMENTS)
 
 stubs: $(VENV)/.installed-test
 	$(RUN) -m tools.stubs
 
-# The pages that are made of the code; to try every operator takes half a minute.
+# The pages generated from the code; probing every operator takes half a minute.
 pages: $(VENV)/.installed-test
 	$(RUN) -m tools.operators
 	$(RUN) -m tools.fill_blocks
@@ -84,21 +84,21 @@ pages: $(VENV)/.installed-test
 	$(RUN) -m tools.traps
 	$(RUN) -m tools.files_page
 
-# Pages that are made anew, as a site in out/site, which a browser opens from disk. A link that leads nowhere is an error,
-# though not with --quiet.
+# Regenerates the pages and builds a site in out/site, which a browser opens from disk. A broken link is an error, but
+# not with --quiet.
 docs: pages site
 
 site: $(VENV)/.installed-docs
 	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build
 	@echo "out/site/index.html is the start page"
 
-# Runs the notebooks of docs/gallery, each in a kernel of Jupyter, and writes what they show into them; then what else
-# people see in a notebook is tried in one: cards, bars, tracebacks.
+# Runs the notebooks of docs/gallery, each in a kernel of Jupyter, and saves their outputs; then tests other displays in
+# a notebook: cards, bars, tracebacks.
 gallery: $(VENV)/.installed-gallery
 	$(RUN) -m tools.gallery $(ARGUMENTS)
 	$(RUN) -m pytest -q tests/tools/test_notebooks.py
 
-# The wheel and the source distribution in out/dist: looked into, and tried in an environment of their own.
+# The wheel and the source distribution in out/dist: checked, and installed in an environment of their own.
 dist: $(VENV)/.installed-dist
 	$(RUN) -m tools.dist
 
@@ -114,12 +114,12 @@ fuzz: $(VENV)/.installed-test
 	$(RUN) -m tests.fuzz control-flow --count 2000
 	$(RUN) -m tests.kills
 
-# Which operators have met, so that models in which others meet are tried first.
+# The pairs of neighbouring operators in tests; models with other pairs are first tried in a separate process.
 neighbours: $(VENV)/.installed-test
 	$(RUN) -m pytest -q -p tests.neighbours
 	$(RUN) -m tests.neighbours --count 1000
 
-# The names and settings that scripts of MindSpore may meet, of the package itself, which wants a NumPy of its own.
+# The names and settings of MindSpore, read from the package itself, which needs a NumPy of its own.
 mindspore-names:
 	$(PYTHON) -m venv .venv-mindspore
 	.venv-mindspore/bin/python -m pip install --quiet --disable-pip-version-check mindspore==2.10.0 'numpy<2'

@@ -1,6 +1,6 @@
 """`python -m tools.operators` writes the pages in docs/operators.
 
-`--check` says whether they are what would be written, but tries only what is new: to try all takes half a minute.
+`--check` compares them with the current code, but probes only new names; to probe all takes half a minute.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ FOLDER = Path(__file__).parents[2] / "docs" / "operators"
 def main() -> str | None:
     """Write or check the pages; returns an error message or None."""
     if homeless := without_subject():
-        return f"{', '.join(homeless)} stand on no page: name their modules in tools/operators/subjects.py."
+        return f"{', '.join(homeless)} are on no page: name their modules in tools/operators/subjects.py."
     there = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.md")}
     is_check = "--check" in sys.argv[1:]
-    with redirect_stdout(io.StringIO()):  # what `ops.print_` says when it is tried
+    with redirect_stdout(io.StringIO()):  # prints of `ops.print_` while it is probed
         made = pages(there if is_check else {})
     if is_check:
         stale = sorted(name for name in {*made, *there} if made.get(name) != there.get(name))

@@ -45,21 +45,21 @@ def _nn(file: str, title: str, modules: str) -> Subject:
 
 
 SUBJECTS = (
-    _ops("elementwise", "Functions of every element", "elementwise arithmetic transcendental"),
+    _ops("elementwise", "Elementwise functions", "elementwise arithmetic transcendental"),
     _ops("special", "Special functions", "bessel gamma_functions incomplete_functions"),
     _ops("reductions", "Reductions and statistics", "reductions statistics norms segments"),
-    _ops("shapes", "Making and moving tensors", "creation attributes shapes arrangement joins blocks pads"),
-    _ops("indexing", "Indexing, choosing and writing", "indexing selection scattering"),
+    _ops("shapes", "Creating and rearranging tensors", "creation attributes shapes arrangement joins blocks pads"),
+    _ops("indexing", "Indexing, selecting and scattering", "indexing selection scattering"),
     _ops("linear_algebra", "Linear algebra", "linear_algebra contractions diagonals factorizations linear_systems"),
     _ops("network", "Neural networks", "network layers convolution pooling adaptive_pooling normalization attention"),
     _ops("images", "Images and samples", "images sampling"),
     _ops("losses", "Losses", "losses classification_losses ctc"),
     _ops("random", "Random tensors", "random distributions"),
-    _ops("gradients", "Gradients and functions of functions", "gradients directions composite control_flow"),
+    _ops("gradients", "Gradients and higher-order functions", "gradients directions composite control_flow"),
     _ops("steps", "State, Python and ranks in a step", "state updates host_calls collectives"),
     _nn("cells", "Cells and containers", "cell containers"),
     _nn("layers", "Layers", "dense convolution pooling normalization images arrays"),
-    _nn("activations", "Activations and functions as cells", "activations functions"),
+    _nn("activations", "Activations and other functions as cells", "activations functions"),
     _nn("sequences", "Recurrent layers and transformers", "recurrent transformer"),
     _nn("loss_cells", "Losses as cells", "losses function_cells"),
     _nn("optimizers", "Optimizers", "optimizers.base optimizers.descent optimizers.adaptive optimizers.layerwise "
@@ -70,7 +70,7 @@ SUBJECTS = (
 
 
 def without_subject() -> list[str]:
-    """Public names that stand on no page: their module belongs into SUBJECTS."""
+    """Public names without a page: their modules belong into SUBJECTS."""
     found = {f"{s.package}.{name}" for s in SUBJECTS for name in s.members}
     return [
         f"{package}.{name}" for package in ("ops", "nn") for name in public(package) if f"{package}.{name}" not in found

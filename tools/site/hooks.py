@@ -19,12 +19,12 @@ OUTSIDE = {
     **{f"docs/gallery/{path.stem}.ipynb": f"gallery/{path.stem}.md" for path in (ROOT / "docs").glob("*/*.ipynb")},
     **{f"examples/{path.stem}.py": f"examples/{path.stem}.md" for path in (ROOT / "examples").glob("[a-z]*.py")},
 }
-"""Files that are no pages of docs/, but lead to some, by their pages."""
+"""Pages of the site that are generated from files other than Markdown files of docs/, by these files."""
 PACKAGES = {f"operators/{subject.file}": subject.package for subject in SUBJECTS}
 
 
 def on_config(config: Any) -> Any:
-    """Fill the parts of the navigation that are made."""
+    """Fill the generated parts of the navigation."""
     made = {
         "Modules": [page.file for page in reference.pages()],
         "Functions": [f"operators/{s.file}" for s in SUBJECTS if s.package == "ops"],
@@ -40,7 +40,7 @@ def on_config(config: Any) -> Any:
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Add the pages that are not in docs/."""
+    """Add the pages that are generated or outside of docs/."""
     for notebook in [file for file in files if file.src_uri.endswith(".ipynb")]:
         files.remove(notebook)
     for source, place in OUTSIDE.items():
@@ -57,7 +57,7 @@ def _outside(source: str) -> str:
 
 
 def on_page_markdown(markdown: str, page: Any, **options: Any) -> str:
-    """Links, pictures and entries of the reference."""
+    """Convert links, pictures and entries of the reference."""
     file = page.file.src_uri
     source = next((source for source, place in OUTSIDE.items() if place == file), f"docs/{file}")
     text = flowchart.drawn(links.relinked(markdown, source, OUTSIDE))

@@ -28,7 +28,7 @@ def _parts(shared: list[str], own: list[str], in_place: list[str]) -> Iterator[s
     yield "## Methods of tensors"
     yield f"These call the function of `graphls.ops` with the tensor as its first argument: {', '.join(shared)}."
     yield f"These give their tensor what the method without the last `_` computes: {', '.join(in_place)}."
-    yield "\n".join(["And these are methods only:\n", "| method | what it is |\n|---|---|", *own])
+    yield "\n".join(["These are methods only:\n", "| method | description |\n|---|---|", *own])
 
 
 def _sentence(function: object) -> str:

@@ -20,7 +20,7 @@ TYPES = "DType bfloat16 bool_ float16 float32 float64 int8 int16 int32 int64 uin
 
 @dataclass(frozen=True)
 class Part:
-    """Public names of one module: all that it lists, or those that are named."""
+    """Public names of one module: all of them, or a selection."""
 
     module: str
     names: tuple[str, ...]
@@ -41,7 +41,7 @@ class Page:
 
 
 def _page(file: str, title: str, *modules: str) -> Page:
-    """A page of whole modules, or of some names of one: `module: name name`."""
+    """A page of complete modules, or of some names of one: `module: name name`."""
     return Page(f"reference/{file}.md", title, tuple(map(_part, modules)))
 
 
@@ -51,7 +51,7 @@ def _part(text: str) -> Part:
 
 
 def listed(module: str) -> tuple[str, ...]:
-    """The public names of a module; without `__all__` those that are made in it."""
+    """The public names of a module; without `__all__` those that it defines."""
     of = importlib.import_module(module)
     names = vars(of).get("__all__")
     if names is None:
@@ -67,7 +67,7 @@ def _same(module: str, of: str) -> str:
 
 @cache
 def pages() -> tuple[Page, ...]:
-    """All pages that are nothing but reference; functions of `ops` and cells of `nn` stand in docs/operators."""
+    """All pages of the reference; functions of `ops` and cells of `nn` are in docs/operators."""
     return (
         _page("compile", "Compile and run", "graphls: compile load_step trace_graph Compiled Cuda",
               "graphls.step.calling.jit"),
@@ -76,14 +76,14 @@ def pages() -> tuple[Page, ...]:
               "graphls.tensors.dtypes: dtype_to_nptype dtype_to_pytype pytype_to_dtype"),
         _page("gradients", "Gradients", "graphls: grad value_and_grad GradOperation"),
         _page("context", "Settings", "graphls.context", "graphls.log"),
-        _page("initializer", "First values", "graphls.initializer"),
+        _page("initializer", "Initializers", "graphls.initializer"),
         _page("model", "Model, checkpoints and export", "graphls.train: Model save_checkpoint load_checkpoint "
               "load_checkpoint_async load_param_into_net export", "graphls.train.inference"),
         _page("callbacks", "Callbacks", _same("graphls.train", "graphls.train.callbacks")),
         _page("metrics", "Metrics", _same("graphls.train", "graphls.train.metrics")),
         _page("amp", "Mixed precision", "graphls.amp"),
         _page("dataset", "Datasets", "graphls.dataset", "graphls.dataset.pipeline", "graphls.dataset.config"),
-        _page("dataset_transforms", "Operations on rows", "graphls.dataset.transforms"),
+        _page("dataset_transforms", "Transforms of rows", "graphls.dataset.transforms"),
         _page("dataset_vision", "Operations on images", "graphls.dataset.vision"),
         _page("dataset_text", "Operations on text", "graphls.dataset.text"),
         _page("mindrecord", "MindRecord files", "graphls.dataset.mindrecord", *(f"graphls.dataset.mindrecord.{module}"
@@ -94,13 +94,13 @@ def pages() -> tuple[Page, ...]:
         _page("seeing", "Summaries, profiles and pictures", "graphls.inspect.summary", "graphls.profile",
               "graphls.viz.svg: to_svg", "graphls.viz.dot: to_dot"),
         _page("interop", "Weights and optimizers of PyTorch", "graphls.interop.torch"),
-        _page("diagnosis", "What overflowed", "graphls.diagnosis"),
+        _page("diagnosis", "Overflow diagnosis", "graphls.diagnosis"),
         _page("ir", "Graphs", "graphls.ir"),
         _page("passes", "Passes", "graphls.passes"),
         _page("primitives", "Primitives", "graphls.primitives", "graphls.tensors"),
         _page("testing", "Tests of passes and primitives", "graphls.testing"),
         _page("ranks", "Ranks", "graphls.communication"),
-        _page("compat", "Scripts of MindSpore", "graphls.compat"),
+        _page("compat", "MindSpore scripts", "graphls.compat"),
         _page("errors", "Errors", "graphls.ir.errors"),
         _page("names", "All names of graphls", "graphls"),
     )  # fmt: skip
