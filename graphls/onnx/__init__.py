@@ -1,4 +1,4 @@
-"""ONNX models of any producer as cells that train, and the same files with trained tensors."""
+"""Loads ONNX models of any producer as cells that train, and saves them with trained tensors."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def load(
 ) -> OnnxCell:  # fmt: skip
     """The network of an ONNX model: a path, the bytes of a model, or a ModelProto.
 
-    Every float constant of the model is a Parameter under its name there, but numbers without axes and what shapes
-    come from. All are trained unless `trainable` names those that are, or `frozen` those that are not: patterns as of
-    files (`"head.*"`), several of them, or a function of a name. `outputs` names tensors of the model that the cell
-    gives in place of the model's own outputs; what they do not need is left out.
-    `fixed` gives values to inputs on which shapes depend, which then are no arguments of the cell.
+    Every float constant of the model is a Parameter under its name there, except scalars and the sources of shapes.
+    All are trained unless `trainable` names those that are, or `frozen` those that are not: patterns as of files
+    (`"head.*"`), several of them, or a predicate of names. `outputs` names tensors of the model that the cell returns
+    in place of the model's own outputs; operators that they do not depend on are left out. `fixed` sets values of
+    inputs on which shapes depend, which then are no arguments of the cell.
 
-    Raises GraphFileError for what cannot be read, GraphValueError for what is no model, for names that nothing has,
-    and, with a list of all of them, for operators that graphls does not compute.
+    Raises GraphFileError for a file that cannot be read, GraphValueError for what is no model, for unknown names, and
+    for operators that graphls does not compute, with a list of them.
 
     Examples:
         >>> import os, tempfile

@@ -42,7 +42,7 @@ _DERIVED = ("program", "_constants", "_fallback", "_with_sources")
 
 
 class OnnxCell(Cell):
-    """A network that is an ONNX model; `graphls.onnx.load` makes it.
+    """A network that is an ONNX model; `graphls.onnx.load` creates it.
 
     Its parameters are the float constants of the model, under their names there.
 

@@ -28,7 +28,7 @@ from graphls.onnx.importing.attributes import Single, content
 from graphls.onnx.importing.functions import Functions
 from graphls.onnx.importing.origins import Origin, origin_of
 from graphls.onnx.table import Entry, find
-from graphls.onnx.tensors import Place, Stored
+from graphls.onnx.tensors import MessagePath, Stored
 from graphls.onnx.values import Input
 from graphls.runtime.lowering.protos import copied, needed_for, replace_items, text_of
 
@@ -94,7 +94,7 @@ class OnnxNode:
     """The schema of an operator that ONNX defines by others, if the definition depends on the types of the inputs."""
     readers: list[OnnxNode] = field(default_factory=list, repr=False)
     """The nodes of the same block that take its results."""
-    place: Place = ()
+    path: MessagePath = ()
     """Its path in the bytes of the model."""
     captured: tuple[str, ...] = ()
     """The tensors that its blocks capture."""
@@ -164,7 +164,7 @@ class _Reader:
         self.is_dynamic = False
 
     def graph(
-        self, proto: GraphProto, versions: Mapping[str, int], place: Place, outputs: Sequence[str] | None = None
+        self, proto: GraphProto, versions: Mapping[str, int], path: MessagePath, outputs: Sequence[str] | None = None
     ) -> Block:
         """A graph; with `outputs`, only the part that these depend on."""
         names = tuple(text_of(info.name) for info in proto.output) if outputs is None else tuple(outputs)
@@ -173,40 +173,40 @@ class _Reader:
         _check_names([*initializers, *inputs], proto.node)
         block = Block(inputs, names)
         for number, tensor in enumerate(proto.initializer):
-            self._store(block, text_of(tensor.name), tensor, (*place, 5, number))
+            self._store(block, text_of(tensor.name), tensor, (*path, 5, number))
         for number, sparse in enumerate(proto.sparse_initializer):
-            self._store(block, text_of(sparse.values.name), sparse, (*place, 15, number))
-        self._fill(block, proto.node, versions, place, 1)
+            self._store(block, text_of(sparse.values.name), sparse, (*path, 15, number))
+        self._fill(block, proto.node, versions, path, 1)
         return block
 
-    def function(self, proto: FunctionProto, key: object, place: Place) -> Block:
+    def function(self, proto: FunctionProto, key: object, path: MessagePath) -> Block:
         """The body of a function."""
         if key not in self.bodies:
             block = Block(tuple(map(text_of, proto.input)), tuple(map(text_of, proto.output)))
             _check_names(block.inputs, proto.node)
             self.bodies[key] = block
             versions = _versions(proto.opset_import)
-            self._fill(block, proto.node, versions, place, 7)
+            self._fill(block, proto.node, versions, path, 7)
             block.defaults = {
-                text_of(a.name): self._value(a, versions, (*place, 11, i))
+                text_of(a.name): self._value(a, versions, (*path, 11, i))
                 for i, a in enumerate(proto.attribute_proto)
             }
         return self.bodies[key]
 
     def _store(
-        self, block: Block, name: str, proto: TensorProto | SparseTensorProto, place: Place, is_node: bool = False
+        self, block: Block, name: str, proto: TensorProto | SparseTensorProto, path: MessagePath, is_node: bool = False
     ) -> None:
-        block.constants[name] = Stored(name, proto, self.folder, place, is_node)
+        block.constants[name] = Stored(name, proto, self.folder, path, is_node)
 
     def _fill(
-        self, block: Block, protos: Sequence[NodeProto], versions: Mapping[str, int], place: Place, number: int
+        self, block: Block, protos: Sequence[NodeProto], versions: Mapping[str, int], path: MessagePath, number: int
     ) -> None:
         """Add the nodes that the outputs of a block depend on, and its Constant nodes as constants."""
         protos = list(protos)  # a container of protobuf may give other objects at each iteration
         position = {id(proto): i for i, proto in enumerate(protos)}
         nodes = []
         for proto, operands in needed_for(protos, block.outputs):
-            at = (*place, number, position[id(proto)])
+            at = (*path, number, position[id(proto)])
             if not self._constant(block, proto, at):
                 node = self._node(proto, versions, at)
                 node.captured = tuple(name for name in operands if name not in node.inputs)
@@ -217,7 +217,7 @@ class _Reader:
         block.constants = {name: stored for name, stored in block.constants.items() if name in read}
         self.stored += block.constants.values()
 
-    def _constant(self, block: Block, proto: NodeProto, place: Place) -> bool:
+    def _constant(self, block: Block, proto: NodeProto, path: MessagePath) -> bool:
         """Store the tensor of a Constant node as a constant of the block, if it is one and no call provides it."""
         if proto.op_type != "Constant" or _domain(proto.domain) or len(proto.attribute) != 1 or not proto.output:
             return False
@@ -225,18 +225,18 @@ class _Reader:
         if attribute.ref_attr_name or text_of(attribute.name) not in ("value", "sparse_value"):
             return False
         tensor = attribute.t if attribute.HasField("t") else attribute.sparse_tensor
-        self._store(block, name, tensor, (*place, 5, 0, 5, 0), is_node=True)
+        self._store(block, name, tensor, (*path, 5, 0, 5, 0), is_node=True)
         return True
 
-    def _node(self, proto: NodeProto, versions: Mapping[str, int], place: Place) -> OnnxNode:
+    def _node(self, proto: NodeProto, versions: Mapping[str, int], path: MessagePath) -> OnnxNode:
         domain, kind = _domain(proto.domain), text_of(proto.op_type)
         outputs = _trimmed(map(text_of, proto.output))
         name = text_of(proto.name) or next(filter(None, outputs), kind)
-        attributes = {text_of(a.name): self._value(a, versions, (*place, 5, i)) for i, a in enumerate(proto.attribute)}
+        attributes = {text_of(a.name): self._value(a, versions, (*path, 5, i)) for i, a in enumerate(proto.attribute)}
         version = versions.get(domain, 1 if domain else 0)
         origin = origin_of(proto, Origin())
         inputs = _trimmed(map(text_of, proto.input))
-        node = OnnxNode(domain, kind, version, name, inputs, outputs, attributes, origin, place=place)
+        node = OnnxNode(domain, kind, version, name, inputs, outputs, attributes, origin, path=path)
         self._resolve(node, proto)
         return node
 
@@ -273,12 +273,12 @@ class _Reader:
         else:
             self.faults.append(f"{node} (version {node.version})")
 
-    def _value(self, attribute: AttributeProto, versions: Mapping[str, int], place: Place) -> Attribute:
+    def _value(self, attribute: AttributeProto, versions: Mapping[str, int], path: MessagePath) -> Attribute:
         if attribute.ref_attr_name:
             return Reference(text_of(attribute.ref_attr_name))
         value = content(attribute)
         if isinstance(value, GraphProto):
-            return self.graph(value, versions, (*place, 6, 0))
+            return self.graph(value, versions, (*path, 6, 0))
         if isinstance(value, (TensorProto, SparseTensorProto)):
             return Stored(text_of(value.name) if isinstance(value, TensorProto) else "", value, self.folder)
         if isinstance(value, (str, bytes)):
@@ -322,12 +322,12 @@ def _with_own_states(block: Block, nodes: Sequence[OnnxNode]) -> list[OnnxNode]:
     for _, _, name in statistics:
         copy = copies.get(name)
         if copy is not None and copy.inputs[0] in block.constants and name not in block.constants:
-            block.constants[name] = replace(block.constants[copy.inputs[0]], name=name, apart=(copy.place, 0))
+            block.constants[name] = replace(block.constants[copy.inputs[0]], name=name, apart=(copy.path, 0))
             uses[copy.inputs[0]] -= 1
     for node, number, name in statistics:
         if name in block.constants and name not in copies and uses[name] > 1:
             own = f"{name}.{node.name}"
-            block.constants[own] = replace(block.constants[name], name=own, apart=(node.place, number))
+            block.constants[own] = replace(block.constants[name], name=own, apart=(node.path, number))
             node.inputs = (*node.inputs[:number], own, *node.inputs[number + 1 :])
             uses[name] -= 1
     return [node for node in nodes if not block.constants.keys() & set(node.outputs)]

@@ -20,7 +20,7 @@ from graphls.interop.adapters.lora import adapters_of
 from graphls.nn.cell import Cell
 from graphls.onnx.cell import OnnxCell
 from graphls.onnx.importing.files import Original
-from graphls.onnx.tensors import Place, Stored, external_path
+from graphls.onnx.tensors import MessagePath, Stored, external_path
 from graphls.runtime.lowering.protos import graphs, operators, text_of
 
 _RAW, _PACKED = 9, {"float32": 4, "float64": 10}
@@ -30,7 +30,7 @@ Message: TypeAlias = "ModelProto | GraphProto | FunctionProto | NodeProto | Attr
 
 
 def save(net: Cell, path: object) -> None:
-    """Write the ONNX model of a network of `load` with the parameters that it has now.
+    """Write the ONNX model of a network of `load` with its current parameters.
 
     Nodes, names, order, metadata and where data lies stay; only the elements of tensors that have changed are others,
     so the file is the same, byte for byte, where none has. Data in files of its own goes to files of the same names
@@ -102,7 +102,7 @@ def _patched(original: Original, changed: list[tuple[Stored, Array]]) -> bytes |
         return original.data
     data = bytearray(original.data)
     messages = _Messages(memoryview(data))
-    others = [(stored, array) for stored, array in changed if not _overwrite(messages.at(stored.place), array)]
+    others = [(stored, array) for stored, array in changed if not _overwrite(messages.at(stored.path), array)]
     return _replaced(bytes(data), others) if others else data
 
 
@@ -111,13 +111,13 @@ class _Messages:
 
     def __init__(self, root: memoryview) -> None:
         self.root = root
-        self.parts: dict[Place, dict[int, list[memoryview]]] = {}
+        self.parts: dict[MessagePath, dict[int, list[memoryview]]] = {}
 
-    def at(self, place: Place) -> memoryview:
+    def at(self, path: MessagePath) -> memoryview:
         """The bytes of the message at a path."""
-        if not place:
+        if not path:
             return self.root
-        around, (field, number) = place[:-2], place[-2:]
+        around, (field, number) = path[:-2], path[-2:]
         if around not in self.parts:
             self.parts[around] = defaultdict(list)
             for key, value in fields(self.at(around), with_floats=True):
@@ -142,10 +142,10 @@ def _bytes(array: Array) -> memoryview:
 
 
 def _replaced(data: bytes, changed: list[tuple[Stored, Array]]) -> bytes:
-    """The bytes of a model in which tensors hold other elements, as raw bytes."""
+    """The bytes of a model with other elements in some tensors, stored as raw bytes."""
     model = ModelProto.FromString(data)
     for stored, array in changed:
-        tensor = _message(model, stored.place)
+        tensor = _message(model, stored.path)
         assert isinstance(tensor, TensorProto)
         for name in ("float_data", "int32_data", "double_data"):
             tensor.ClearField(name)
@@ -159,16 +159,16 @@ def _with_constants(data: bytes, apart: list[tuple[Stored, Array]]) -> bytes:
     Such a node replaces the Identity that passed the tensor on, or stands before the node that reads it.
     """
     model = ModelProto.FromString(data)
-    by_node: dict[Place, list[tuple[int, NodeProto]]] = defaultdict(list)
+    by_node: dict[MessagePath, list[tuple[int, NodeProto]]] = defaultdict(list)
     for stored, array in apart:
-        place, number = stored.apart or ((), 0)
+        path, number = stored.apart or ((), 0)
         constant = helper.make_node("Constant", [], [stored.name], value=numpy_helper.from_array(array))
-        by_node[place].append((number, constant))
-    for place in sorted(by_node, reverse=True):  # an operator that is put in moves those behind it
-        block, at = _message(model, place[:-2]), place[-1]
+        by_node[path].append((number, constant))
+    for path in sorted(by_node, reverse=True):  # in reverse order, as an insertion moves the operators behind it
+        block, at = _message(model, path[:-2]), path[-1]
         assert isinstance(block, (GraphProto, FunctionProto))
         nodes, node = block.node, block.node[at]
-        for number, constant in by_node[place]:
+        for number, constant in by_node[path]:
             if node.op_type == "Identity":
                 node.CopyFrom(constant)
             else:
@@ -177,10 +177,10 @@ def _with_constants(data: bytes, apart: list[tuple[Stored, Array]]) -> bytes:
     return bytes(model.SerializeToString())
 
 
-def _message(model: ModelProto, place: Place) -> Message:
+def _message(model: ModelProto, path: MessagePath) -> Message:
     """The message at a path."""
     message: Message = model
-    for field, number in zip(place[::2], place[1::2], strict=True):
+    for field, number in zip(path[::2], path[1::2], strict=True):
         value = getattr(message, message.DESCRIPTOR.fields_by_number[field].name)
         message = value if hasattr(value, "DESCRIPTOR") else value[number]
     return message

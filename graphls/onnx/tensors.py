@@ -15,7 +15,7 @@ from graphls.base.errors import GraphFileError, GraphlsError, GraphValueError
 from graphls.frontend.tensors.tensor import Array
 from graphls.runtime.lowering.protos import text_of
 
-Place = tuple[int, ...]
+MessagePath = tuple[int, ...]
 """The path of a message in the bytes of a model: field numbers, each with the index in the repeated field."""
 
 MOST_KNOWN = 2**31
@@ -29,10 +29,10 @@ class Stored:
     name: str
     proto: TensorProto | SparseTensorProto
     folder: Path | None
-    place: Place = ()
+    path: MessagePath = ()
     is_node: bool = False
     """True for the result of a Constant node."""
-    apart: tuple[Place, int] | None = None
+    apart: tuple[MessagePath, int] | None = None
     """The node and the number of its input for which this is a copy of a tensor that the model shares with others."""
 
     @property

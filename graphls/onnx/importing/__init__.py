@@ -1,1 +1,1 @@
-"""Foreign ONNX models, read as graphs: so far, to look at them."""
+"""Reading of foreign ONNX models: their files, attributes, types and origins, and their graphs for display."""

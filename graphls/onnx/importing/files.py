@@ -1,10 +1,11 @@
-"""Reading the file of an ONNX model, without the data that lies in other files."""
+"""Reads the file of an ONNX model, without its external data."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from onnx import ModelProto
 
@@ -12,9 +13,9 @@ from graphls.base.errors import GraphValueError
 from graphls.base.files.files import as_path, read_bytes
 
 LARGEST = 2**31 - 1
-"""Bytes that one file of the format can hold."""
+"""Bytes of the largest file of the format."""
 
-Source = object
+Source: TypeAlias = "str | os.PathLike[str] | bytes | bytearray | memoryview | ModelProto"
 """A path, the bytes of a model, or a ModelProto."""
 
 
@@ -36,7 +37,7 @@ class Original:
         return None if self.path is None else self.path.parent
 
     def model(self) -> ModelProto:
-        """The model, parsed anew; raises GraphValueError for bytes that are none."""
+        """The model, parsed anew; raises GraphValueError for other bytes."""
         model = ModelProto()
         try:
             model.ParseFromString(self.data)

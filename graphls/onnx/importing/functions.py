@@ -38,12 +38,12 @@ class Functions:
         return cls(functions, not functions or (before == sizes and size <= MOST_OPERATORS))
 
     def require_few(self) -> None:
-        """Raise GraphValueError where the calls can not all be written out."""
+        """Raise GraphValueError where the calls are too many to expand."""
         if not self.are_few:
             raise GraphValueError("The functions of the model call each other without end, or are too many operators.")
 
     def find(self, node: NodeProto) -> FunctionProto | None:
-        """The function that an operator calls, where calls are shown with their content."""
+        """The function that an operator calls; None where calls are not expanded."""
         return self.by_key.get(_key(node)) if self.are_few and self.by_key else None
 
 

@@ -44,7 +44,7 @@ class ShownOperation(Operation):
 
 
 def read_onnx(source: Source, infer_types: bool = True) -> Graph:
-    """An ONNX model, or the file of one, as a graph to look at: `print(read_onnx("step.onnx"))`.
+    """An ONNX model, or the file of one, as a graph for display: `print(read_onnx("step.onnx"))`.
 
     Initializers are states, graphs inside of operators and functions of the model are regions. Types come from the
     model and, unless `infer_types` is False, from shape inference, in a process of its own; one that is not static is

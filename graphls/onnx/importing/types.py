@@ -13,7 +13,7 @@ from graphls.runtime.lowering.protos import plain, text_of
 from graphls.runtime.lowering.types import ELEMENT_TYPES
 
 MOST_AXES = 16
-"""Axes of a shape that are written."""
+"""The largest number of axes in the text of a shape."""
 
 _DTYPES = {number: dtype for dtype, number in ELEMENT_TYPES.items()}
 
@@ -40,7 +40,7 @@ class ShownType(Type):
 
 @cache
 def element_type(number: int) -> DType:
-    """The dtype of a number of `TensorProto.DataType`; one that only has a name where graphls has none."""
+    """The dtype of a number of `TensorProto.DataType`; a display-only one for a type that graphls does not have."""
     if number in _DTYPES:
         return _DTYPES[number]
     known = number != TensorProto.UNDEFINED and number in TensorProto.DataType.values()
@@ -52,7 +52,7 @@ UNKNOWN = ShownType(element_type(TensorProto.UNDEFINED))
 
 
 def type_of_proto(proto: TypeProto) -> Type:
-    """The type that a model gives a value."""
+    """The declared type of a value."""
     kind = proto.WhichOneof("value")
     if kind == "tensor_type" or kind == "sparse_tensor_type":
         tensor = getattr(proto, kind)

@@ -1,4 +1,4 @@
-"""Activations, softmax, and losses."""
+"""Activations and softmax."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def roi_align(
     output_height: int = 1, output_width: int = 1, sampling_ratio: int = 0, spatial_scale: float = 1.0,
 ) -> Tensor:  # fmt: skip
     if sampling_ratio < 1:
-        raise GraphValueError("how many points it takes of a box depends on the box; export it with a sampling_ratio.")
+        raise GraphValueError("its number of sampling points depends on the box; export it with a sampling_ratio.")
     x, boxes = tensor_of(x), tensor_of(boxes)
     shift = 0.5 if coordinate_transformation_mode == "half_pixel" else 0.0
     rows = _points(boxes, 1, output_height, sampling_ratio, spatial_scale, shift)

@@ -14,7 +14,7 @@ from graphls.onnx.values import Input, ModelValue, array_of, integers, is_known
 from graphls.ops.operands import tensor_of
 
 Sequences = tuple[list[ModelValue]]
-"""The results of an operator that gives one sequence: a list alone would be several results."""
+"""The results of an operator with one sequence as its result."""
 
 
 def _items(sequence: ModelValue) -> list[ModelValue]:
@@ -114,5 +114,5 @@ def optional_has_element(x: ModelValue = None) -> Tensor:
 @operator("OptionalGetElement")
 def optional_get_element(x: ModelValue) -> tuple[ModelValue]:
     if x is None:
-        raise GraphValueError("the optional value that it takes is none.")
+        raise GraphValueError("its optional value is absent.")
     return (x,)

@@ -115,7 +115,7 @@ def split_of(
     if split is not None:
         return parts_of(x, axis, list(integers(split)))
     if num_outputs not in (0, node.outputs):
-        raise GraphValueError(f"it has {node.outputs} results, and says that it has {num_outputs}.")
+        raise GraphValueError(f"it has {node.outputs} results, but num_outputs is {num_outputs}.")
     return parts_of(x, axis, _equal(x.shape[axis], node.outputs))
 
 

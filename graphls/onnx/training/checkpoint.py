@@ -55,7 +55,7 @@ class CheckpointState:
     def save_checkpoint(
         cls, state: CheckpointState, checkpoint_uri: object, include_optimizer_state: bool = False
     ) -> None:
-        """Write a state to a file, whole or not at all; with the moments and the step of the optimizer, if asked.
+        """Write a state to a file atomically, with the moments and the step of the optimizer if these are included.
 
         Raises GraphFileError where that cannot be, GraphRuntimeError for a nominal state.
         """

@@ -41,7 +41,7 @@ class LossType(Enum):
 
 
 class OptimType(Enum):
-    """Optimizers that `artifacts` makes a model of.
+    """Optimizers that `artifacts` writes a model of.
 
     Examples:
         >>> from graphls.onnx import artifacts
@@ -70,7 +70,7 @@ def generate_artifacts(
     additional_output_names: Sequence[str] | None = None, nominal_checkpoint: bool = False,
     loss_input_names: Sequence[str] | None = None, sizes: Mapping[str, int] | None = None,
 ) -> None:  # fmt: skip
-    """Write what trains an ONNX model with a plain ONNX Runtime, by `graphls.onnx.training`, into a folder.
+    """Write the files that train an ONNX model with a plain ONNX Runtime, by `graphls.onnx.training`, into a folder.
 
     These are `training_model.onnx`, which gives the loss, the outputs and the gradients, `eval_model.onnx`, the same
     without gradients and not in training mode, `optimizer_model.onnx` and `checkpoint`, a file of safetensors; their

@@ -138,7 +138,7 @@ class Module:
         Raises GraphRuntimeError without an evaluation model, GraphValueError for outputs that it has not.
         """
         if self._evaluation_uri is None:
-            raise GraphRuntimeError("Give the Module the evaluation model (eval_model_uri); it is what is written.")
+            raise GraphRuntimeError("Exporting needs the evaluation model; give the Module its eval_model_uri.")
         self._state._require_values()
         values = {name: self._state._get(name) for name in self._state._kinds}
         _write_inference_model(self._evaluation_uri, inference_model_uri, graph_output_names, values)
@@ -245,7 +245,7 @@ class _Sum:
 
 def _write_inference_model(source: object, target: object, outputs: Sequence[str], values: Mapping[str, Array]) -> None:
     """Write the part of a model that computes some of its tensors; raises GraphValueError for unknown names."""
-    model = read(source).model()
+    model = read(as_path(source)).model()
     graph, infos = model.graph, {}
     known = onnx.shape_inference.infer_shapes(model).graph
     for info in (*known.value_info, *known.output):

@@ -26,7 +26,8 @@ def set_sizes(model: ModelProto, sizes: Mapping[str, int]) -> None:
     known = set()
     for info in model_inputs(model.graph):
         if not info.type.tensor_type.HasField("shape"):
-            raise GraphValueError(f"The model does not say how many axes its input {info.name!r} has; export it so.")
+            text = f"The model does not declare the rank of its input {info.name!r}"
+            raise GraphValueError(f"{text}; export it with a shape.")
         for axis, dim in enumerate(info.type.tensor_type.shape.dim):
             if dim.HasField("dim_value") and dim.dim_value >= 0:
                 continue

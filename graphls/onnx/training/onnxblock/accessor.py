@@ -34,7 +34,7 @@ class ModelAccessor:
 
 
 def current() -> ModelAccessor:
-    """The model that is open, with its path; raises GraphRuntimeError where none is."""
+    """The open model, with its path; raises GraphRuntimeError if there is none."""
     accessor = _open.get()
     if accessor is None:
         raise GraphRuntimeError("A block needs a model; call it in `with onnxblock.base(model):`.")
@@ -43,7 +43,7 @@ def current() -> ModelAccessor:
 
 @contextmanager
 def base(model: ModelProto, model_path: str | PathLike[str] | None = None) -> Iterator[ModelAccessor]:
-    """A copy of a model that blocks add to in this block of Python; it is `.model` of what this gives.
+    """A copy of a model that blocks extend inside of the `with` block, as `.model` of the yielded accessor.
 
     Raises GraphRuntimeError where another model is open.
 
@@ -65,7 +65,7 @@ def base(model: ModelProto, model_path: str | PathLike[str] | None = None) -> It
 
 @contextmanager
 def empty_base(opset_version: int | None = None) -> Iterator[ModelAccessor]:
-    """An empty model that blocks add to in this block of Python.
+    """An empty model that blocks extend inside of the `with` block.
 
     Raises GraphRuntimeError where another model is open.
 

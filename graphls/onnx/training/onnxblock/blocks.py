@@ -50,7 +50,7 @@ class Block(ABC):
         return inferred(self.base)
 
     def append(self, kind: str, inputs: Sequence[str], domain: str = "", **attributes: Attribute) -> str:
-        """Add an operator; the name of its one result."""
+        """Add an operator; returns the name of its result."""
         name = fresh_name(f"{kind.lower()}_output")
         node = helper.make_node(kind, list(inputs), [name], fresh_name(kind), domain=domain)
         node.attribute.extend(helper.make_attribute(key, value) for key, value in attributes.items())
@@ -58,7 +58,7 @@ class Block(ABC):
         return name
 
     def constant(self, value: ArrayLike, token: str = "initializer") -> str:
-        """Add a constant; its name."""
+        """Add a constant; returns its name."""
         name = fresh_name(token)
         self.base.graph.initializer.append(numpy_helper.from_array(np.asarray(value), name))
         return name
@@ -74,7 +74,7 @@ class Block(ABC):
 
 
 class _Operator(Block):
-    """An operator of ONNX with attributes; it has the name of the class, and subclasses add the same."""
+    """An operator of ONNX with attributes, called like the class."""
 
     kind = ""
 

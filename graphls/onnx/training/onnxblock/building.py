@@ -41,7 +41,7 @@ class ForwardBlock(Block):
         self._model: ModelProto | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Build the model; gives the names of its outputs."""
+        """Build the model; returns the names of its outputs."""
         results = self.build(*args, **kwargs)
         set_outputs(self, results)
         self._model = copied(self.base)
@@ -50,7 +50,7 @@ class ForwardBlock(Block):
     def to_model_proto(self) -> ModelProto:
         """The model; raises GraphRuntimeError before it was built."""
         if self._model is None:
-            raise GraphRuntimeError("The model of a block is there after the block was called.")
+            raise GraphRuntimeError("A block has a model only after it was called.")
         return self._model
 
 
@@ -92,7 +92,7 @@ class TrainingBlock(Block):
         target[argument_name] = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Build the training and the evaluation model; gives the names of the outputs."""
+        """Build the training and the evaluation model; returns the names of the outputs."""
         results = self.build(*args, **kwargs)
         set_outputs(self, results)
         self._built = training_models(self.base, current().path, list(self._trained), list(self._frozen))
@@ -110,11 +110,11 @@ class TrainingBlock(Block):
     def built(self) -> TrainingModels:
         """The models and parameters; raises GraphRuntimeError before the block was called."""
         if self._built is None:
-            raise GraphRuntimeError("The models of a training block are there after the block was called.")
+            raise GraphRuntimeError("A training block has its models only after it was called.")
         return self._built
 
 
 def set_outputs(block: Block, names: str | Sequence[str]) -> None:
-    """Make tensors the outputs of the model of a block."""
+    """Set the outputs of the model of a block."""
     infos = [block.info(name) for name in ([names] if isinstance(names, str) else names)]
     replace_items(block.base.graph.output, infos)

@@ -110,7 +110,7 @@ class AdamW(_Optimizer):
         return self.append("Mul", [name, self._number(factor)])
 
     def _rate(self) -> str:
-        """The learning rate, times what corrects the bias of the moments."""
+        """The learning rate with the bias correction of the moments."""
         if not self._bias_correction:
             return RATE
         step = self.append("Cast", [STEP], to=TensorProto.DOUBLE)
