@@ -66,6 +66,6 @@ def test_a_tensor_of_another_trace_is_refused(use: Callable[[Any, Any], Any]) ->
         return x + 1
 
     graphls.compile(keeping, X)
-    with pytest.raises(graphls.TraceError, match="another cell was traced") as caught:
+    with pytest.raises(graphls.TraceError, match="the trace of another cell") as caught:
         graphls.compile(lambda x: use(x, kept[0]), X)
     assert "test_wrong_uses.py" in str(caught.value)

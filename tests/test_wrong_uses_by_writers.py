@@ -60,7 +60,7 @@ def cases() -> Iterator[tuple[str, Any, Callable[[], Any], str]]:
     """A rule, what is in its place, what is done then, and what the error says; `gives`, `raised`: of that rule."""
     for run in (at_once, compiled):
         yield "infer", None, run, "The primitive twice has no type rule; give its class one, `infer`"
-        yield "infer", lambda self, x: x.dtype, run, r"gives DType Float32 where a Type is wanted"
+        yield "infer", lambda self, x: x.dtype, run, r"gives DType Float32 where a Type is expected"
         yield "infer", lambda self, x: x.dims, run, r"raised AttributeError: .*'dims'; mend `infer`"
         yield "infer", lambda self, x: x.shape[7], run, r"raised IndexError: .*; mend `infer` of Twice"
     for run in (at_once, by_numpy):
@@ -150,20 +150,20 @@ def node_in_place(graph: Graph) -> Graph:
 EXTRA = Value("extra", Type(float32, (2,)))
 PASSES: tuple[tuple[Callable[[Graph], Any], str], ...] = (
     (lambda graph: None, "The pass 'mine' returned NoneType and must return a Graph"),
-    (without_names, r"'mine' made does not verify; Builder\(Names.of\(graph\)\) .* The name %mul is used twice"),
-    (changed(outputs=lambda g: g.outputs[0]), r"the pass 'mine' made is none: its outputs are %mul: f32\[2,3\], "),
-    (changed(outputs=lambda g: ("mul",)), "pass 'mine' made is none: its outputs have 'mul', which is no Value"),
-    (changed(nodes=lambda g: g.outputs), r"is none: its nodes have %mul: f32\[2,3\], which is no Node"),
-    (changed(nodes=lambda g: None), "is none: its nodes are None, and must be a tuple of Nodes"),
+    (without_names, r"'mine' does not verify; Builder\(Names.of\(graph\)\) .* The name %mul is used twice"),
+    (changed(outputs=lambda g: g.outputs[0]), r"the pass 'mine' is malformed: its outputs are %mul: f32\[2,3\], "),
+    (changed(outputs=lambda g: ("mul",)), "pass 'mine' is malformed: its outputs have 'mul', which is no Value"),
+    (changed(nodes=lambda g: g.outputs), r"is malformed: its nodes have %mul: f32\[2,3\], which is no Node"),
+    (changed(nodes=lambda g: None), "is malformed: its nodes are None, and must be a tuple of Nodes"),
     (changed(node=lambda g: ()), "A graph has no 'node'; it has name, inputs, states, nodes, writes, outputs."),
-    (on_nodes(primitive="add"), "is none: the primitive of a node is 'add', and must be what graphls.passes.lookup"),
-    (on_nodes(attrs={"strange": 1}), "the pass 'mine' made does not verify"),
-    (changed(nodes=lambda g: g.nodes[::-1]), "'mine' made does not verify. %add is used before it is defined"),
+    (on_nodes(primitive="add"), "malformed: the primitive of a node is 'add', and must be what graphls.passes.lookup"),
+    (on_nodes(attrs={"strange": 1}), "the pass 'mine' does not verify"),
+    (changed(nodes=lambda g: g.nodes[::-1]), "'mine' does not verify. %add is used before it is defined"),
     (changed(inputs=lambda g: (*g.inputs, Value("q", "f32[2]"))), "the type of 'q' is 'f32.2.', and must be a Type"),  # type: ignore[arg-type]
     (changed(inputs=lambda g: (*g.inputs, EXTRA)), r"pass 'mine' made inputs f32\[2,3\], f32\[2\] of f32\[2,3\]; it"),
     (changed(states=lambda g: (Value("extra", EXTRA.type, True),)), "added the state 'extra', which is no parameter"),
-    (in_place, "The pass 'mine' changes a graph or a node in place .*; make others with graph.replace"),
-    (node_in_place, "The pass 'mine' changes a graph or a node in place .*; make others with graph.replace"),
+    (in_place, "The pass 'mine' changes a graph or a node in place .*; make new ones with graph.replace"),
+    (node_in_place, "The pass 'mine' changes a graph or a node in place .*; make new ones with graph.replace"),
     (lambda graph: graph.state("weight"), "The graph has no state 'weight'"),
     (lambda graph: Builder().add(VALUE, "one"), "A constant is a number or an array of numbers, not 'one'"),
     (lambda graph: Builder().ad(VALUE, VALUE), "There is no primitive 'ad'; did you mean 'add'"),

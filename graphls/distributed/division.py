@@ -84,7 +84,7 @@ def apart(group: Group, purpose: str) -> Group:
 def _meet(group: Group) -> None:
     """Wait until all ranks are here, for some time."""
     try:
-        talk(group, "a step that takes whole what is divided", patience=PATIENCE)
+        talk(group, "a step that gathers divided states", patience=PATIENCE)
     except TimeoutError:
-        text = "This rank alone runs a step that takes whole what is divided among the ranks"
+        text = "Only this rank runs a step that gathers states that are divided among the ranks"
         raise GraphRuntimeError(f"{text}; let all ranks run it.") from None

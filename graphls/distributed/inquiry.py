@@ -63,7 +63,7 @@ class Inquiry:
             [f"rank {other}, {_state(everyone[other])}" for other in awaited]
             + [f"rank {other}, which does not answer" for other in silent]
         )
-        return f"Rank {self.rank} has waited {waited:.3g} s for {names or 'what is on its way'}, in {self.call}"
+        return f"Rank {self.rank} has waited {waited:.3g} s for {names or 'messages on their way'}, in {self.call}"
 
     def silent(self, own: Status) -> list[int]:
         """The participating ranks that have not answered."""

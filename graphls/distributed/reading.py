@@ -123,7 +123,7 @@ def ask(group: Group, parts: Parts, own: Array) -> list[Array]:
 
 
 def _fail(why: str) -> None:
-    raise GraphRuntimeError(f"What is divided among the ranks cannot be read, as {why}.")
+    raise GraphRuntimeError(f"A state that is divided among the ranks cannot be read, as {why}.")
 
 
 class Server:

@@ -192,14 +192,14 @@ class Pipeline:
         return self._steps(graph, verify, source, _dump_folder(graph))
 
     def _steps(self, graph: Graph, verify: bool, source: str, folder: Path | None) -> Iterator[Stage]:
-        stage, maker = Stage(f"00_{source}", graph, 0.0), "The graph that came into the pipeline"
+        stage, maker = Stage(f"00_{source}", graph, 0.0), "The input graph of the pipeline"
         typed: set[Node] = set()  # stages share most nodes, and the types of one are inferred once
         verified: Graph | None = None
         for number in range(len(self.passes) + 1):
             if number:
                 each = self.passes[number - 1]
                 stage = _timed(f"{number:02d}_{each.name}", each, stage.graph)
-                maker = f"The graph that the pass {each.name!r} made"
+                maker = f"The graph after the pass {each.name!r}"
             if folder:
                 write_text(folder / f"{stage.name}.ir", dump(stage.graph))
             if verify and stage.graph is not verified:
@@ -221,8 +221,8 @@ def _timed(name: str, each: Pass, graph: Graph) -> Stage:
     try:
         result = each.run(graph)
     except FrozenInstanceError as error:
-        text = f"The pass {each.name!r} changes a graph or a node in place ({error}), which keep what they have"
-        advice = "make others with graph.replace(...) and dataclasses.replace(node, ...)."
+        text = f"The pass {each.name!r} changes a graph or a node in place ({error}), but these are immutable"
+        advice = "make new ones with graph.replace(...) and dataclasses.replace(node, ...)."
         raise GraphAttributeError(f"{text}; {advice}", line_of(error)) from error
     if not isinstance(result, Graph):
         raise GraphTypeError(f"The pass {each.name!r} returned {type(result).__name__} and must return a Graph.")
@@ -259,7 +259,7 @@ def _verify(graph: Graph, maker: str, typed: set[Node]) -> None:
         fault = next(type_errors(graph), None)
         if fault is None:
             raise
-        raise GraphTypeError(f"{maker} is none: {fault}.") from None
+        raise GraphTypeError(f"{maker} is malformed: {fault}.") from None
 
 
 _directory: str | None = None

@@ -185,7 +185,7 @@ def _check_window(graph: Graph, nodes: Sequence[Node], window: Window, fixed: fr
     for value in window.get.inputs[1:]:
         maker = definer.get(value)
         if maker is None or (maker not in window.inside and maker not in fixed):
-            text = f"{reference(value)} is checked here, but was not made inside the window of {_name(window.start)}"
+            text = f"{reference(value)} is checked here, but not computed inside the window of {_name(window.start)}"
             raise fault(graph, window.get, text)
 
 

@@ -135,7 +135,7 @@ def test_opt_takes_passes_of_the_user(
         (["-p", "dce{x=1}", "FILE"], "graphls: The pass 'dce' has no option 'x'"),
         (["-p", "dce", "no/such/file.ir"], "graphls: [Errno 2] No such file or directory: 'no/such/file.ir'"),
         (["--import", "no_such_module", "FILE"], "graphls: No module named 'no_such_module'"),
-        (["FAULTY", "--verify"], "graphls: The graph that came into the pipeline does not verify. Neg gives f32[2]"),
+        (["FAULTY", "--verify"], "graphls: The input graph of the pipeline does not verify. Neg gives f32[2]"),
         (["BINARY"], "binary.ir is not UTF-8 text"),
         (["SYNTAX"], "syntax.ir:2:8: There is no primitive 'exq'; did you mean 'exp'"),
     ],

@@ -112,7 +112,7 @@ UNCOVERED = r"is written with %\S+ \({FAULT}\), which the status %\S+ \({READ}\)
 FAULTS = [
     (Interleaved, r"The window of %\S+ \({SECOND}\) interleaves with that of %\S+ \({FIRST}\): read the status of one"),
     (OpensLate, UNCOVERED),
-    (ClosesEarly, r"is checked here, but was not made inside the window of %\S+ \({FIRST}\)"),
+    (ClosesEarly, r"is checked here, but not computed inside the window of %\S+ \({FIRST}\)"),
     (UpdatesAnyway, r"is written \({FAULT}\) before the status %\S+ \({READ}\) is read, so no overflow can be skipped"),
     (ChecksHalf, UNCOVERED),
     (AveragesAnyway, r"@norm is written \({FAULT}\) before the status %\S+ \({READ}\) is read, so no overflow can be"),

@@ -170,14 +170,14 @@ def test_dump_shows_the_graph_that_does_not_verify(
 
 
 def test_verify_names_the_faulty_pass(broken: None) -> None:
-    with pytest.raises(VerifyError, match="The graph that the pass 'broken' made does not verify") as caught:
+    with pytest.raises(VerifyError, match="The graph after the pass 'broken' does not verify") as caught:
         parse_pipeline("fold, broken, dce").run(parse(GRAPH))
     assert "%z" in str(caught.value)
 
 
 def test_verify_looks_at_the_graph_that_comes_in() -> None:
     graph = parse(GRAPH)
-    with pytest.raises(VerifyError, match="The graph that came into the pipeline does not verify"):
+    with pytest.raises(VerifyError, match="The input graph of the pipeline does not verify"):
         parse_pipeline("fold").run(graph.replace(nodes=graph.nodes[1:]))
 
 

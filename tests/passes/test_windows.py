@@ -65,7 +65,7 @@ def test_backward_nodes_run_inside() -> None:
 
 def test_what_is_checked_is_made_inside() -> None:
     text = broken("overflow_get(%status, %gw)", "overflow_get(%status, %gw, %y)")
-    assert "%y is checked here, but was not made inside the window" in message(text)
+    assert "%y is checked here, but not computed inside the window" in message(text)
 
 
 def test_an_input_cannot_be_checked() -> None:

@@ -213,7 +213,7 @@ def test_what_is_divided_is_saved_whole_and_read_by_any_rank(two_ranks: Ran) -> 
         "clipped True False [] adam_m adam_v ema",  # by a norm, which is added up in another order
         "plain True True [] moment1 moment2",
     ])  # fmt: skip
-    told = "This rank alone runs a step that takes whole what is divided among the ranks; let all ranks run it."
+    told = "Only this rank runs a step that gathers states that are divided among the ranks; let all ranks run it."
     assert len(found["kept"]) == 1 and found["kept"][0].startswith(told)
     assert (folder / "kept_0.ckpt").read_bytes() == (folder / "kept_1.ckpt").read_bytes()
     assert load_checkpoint(folder / "alone.ckpt")["moment1.first.weight"].shape == (5, 7)
@@ -242,7 +242,7 @@ def test_what_is_needed_whole_stays_whole() -> None:
       return
     }
     """)
-    told = "1 states of the optimizer are not divided among the ranks and stay whole on each, as mean needs all"
+    told = "1 states of the optimizer are not divided among the ranks, so that each stores all of them, as mean needs"
     with pytest.warns(UserWarning, match=told):
         assert Shard(0, 2, 0).run(graph) is graph
     assert Shard(0, 1, 0).run(graph) is graph

@@ -86,7 +86,7 @@ def test_bless_writes_an_error_and_keeps_one_that_fits(tmp_path: Path) -> None:
         run_case(path)
     run_case(path, bless=True)
     error = path.read_text().rpartition("-----\n")[2]
-    assert error.startswith("error: The graph that came into the pipeline does not verify. Neg gives f32[2] here")
+    assert error.startswith("error: The input graph of the pipeline does not verify. Neg gives f32[2] here")
     assert error.count("\n") == 1
     path = case(tmp_path, "// pass: dce", FAULTY, "error: gives f32[2]\n")
     run_case(path, bless=True)

@@ -81,7 +81,7 @@ def known_sizes(shape: object) -> tuple[tuple[Size, ...], tuple[int, ...]]:
     items = (ANY_RANK,) if shape is None else tuple(shape) if isinstance(shape, (list, tuple)) else (shape,)
     sizes = tuple(_size(item) for item in items)
     if min(sizes, default=0) < -1 and sizes != (ANY_RANK,):
-        raise GraphValueError(f"The sizes of a tensor are 0 or more, or None where they are open, not {list(items)}.")
+        raise GraphValueError(f"The sizes of a tensor are 0 or more, or None for a dynamic size, not {list(items)}.")
     return items, sizes
 
 
@@ -89,7 +89,7 @@ def _size(item: Any) -> int:
     if item is None or isinstance(item, OpenSize):
         return -1
     if isinstance(item, (bool, float)) or not hasattr(item, "__index__"):
-        raise GraphTypeError(f"The shape of a tensor is made of integers, None and Symbols, and {item!r} is neither.")
+        raise GraphTypeError(f"The shape of a tensor has integers, None and Symbols, and {item!r} is none of these.")
     return int(item.__index__())
 
 

@@ -106,7 +106,7 @@ class Tensor(Methods):
             self._declare(shape, dtype, init)
             return
         if shape is not None:
-            raise GraphValueError(f"A tensor of data has the shape of that; leave out shape={shape!r}, or reshape it.")
+            raise GraphValueError(f"Data gives a tensor its shape; leave out shape={shape!r}, or reshape the tensor.")
         array = array_of(input_data, as_dtype(dtype) if dtype is not None else None)
         is_shared = array is input_data or (offers_array(input_data) and not isinstance(input_data, Tensor))
         self._array: Array | None = array.copy() if is_shared else array
@@ -120,7 +120,7 @@ class Tensor(Methods):
         kind = as_dtype(dtype or float32)
         if min(sizes, default=0) < 0:
             if dtype is None or init is not None:
-                raise GraphValueError("A tensor with open sizes needs a dtype, and has no values: leave out init.")
+                raise GraphValueError("A tensor with dynamic sizes needs a dtype, and has no values: leave out init.")
             self._type = Type(kind, sizes)
             self._array, self._buffer = None, Declared(self._type, declared)
             return
@@ -326,7 +326,7 @@ class Tensor(Methods):
     def _become(self, other: Tensor) -> None:
         if current_tracer() is not None:
             raise TraceError(
-                "In a trace only what the graph computes takes elements in place, and this tensor is known; "
+                "In a trace, elements can be assigned only to tensors that the graph computes, and this is a constant; "
                 "use ops.setitem(tensor, index, value), or start from ops.zeros.",
             )
         self._array, self._buffer = other.array, None

@@ -164,7 +164,7 @@ class _Merge:
         a, b = _as_flag(a, b), _as_flag(b, a)
         if isinstance(a, (tuple, list, dict)) or isinstance(b, (tuple, list, dict)):
             if type(a) is not type(b) or structure(a) != structure(b):
-                raise Unmergeable("Both answers of a condition must give{name} results of the same structure.")
+                raise Unmergeable("Both branches of a condition must give{name} results of the same structure.")
             return self._rebuilt(a, [self.pair(*items) for items in zip(_items(a), _items(b), strict=True)])
         return self._leaf(_resolved(a), _resolved(b))
 
@@ -229,7 +229,7 @@ class _Merge:
         values = [self._value(e, item, dtype) for e, item, dtype in zip(self.branches, (a, b), dtypes, strict=True)]
         if values[0].type != values[1].type:
             kinds = f"{values[0].type} and {values[1].type}"
-            raise Unmergeable(f"Both answers of a condition must give{{name}} the same type, not {kinds}.")
+            raise Unmergeable(f"Both branches of a condition must give{{name}} the same type, not {kinds}.")
         return self.output(*values)
 
     def _value(self, branch: BranchResult, item: object, dtype: DType | None = None) -> Value:
@@ -311,5 +311,5 @@ def _number_dtype(item: Any, other: object) -> DType | None:
 def _difference(a: object, b: object) -> str:
     bad = [item for item in (a, b) if not (_is_number(item) or is_tensor(item))]
     if len(bad) == 2:
-        return f"Both answers of a condition must give{{name}} the same, not {a!r} and {b!r}."
-    return f"Both answers of a condition must give{{name}} tensors, not {bad[0]!r} in one of them."
+        return f"Both branches of a condition must give{{name}} the same, not {a!r} and {b!r}."
+    return f"Both branches of a condition must give{{name}} tensors, not {bad[0]!r} in one of them."

@@ -163,14 +163,14 @@ class Escaped(TraceError):
 
 
 ESCAPED_TENSOR = (
-    "This uses a tensor that was made in one branch of a condition on a tensor, or in the body of a loop, and was kept "
-    "by an object from there; give it to a variable in both branches."
+    "This uses a tensor that was computed in one branch of a condition on a tensor, or in the body of a loop, and that "
+    "an object has carried out of it; assign it to a variable in both branches."
 )
 
 
 FOREIGN_TENSOR = (
-    "This uses a tensor that was made while another cell was traced, or the same at another time; keep what outlives "
-    "a trace in a Parameter."
+    "This uses a tensor of the trace of another cell, or of an earlier trace of this one; store values that outlive a "
+    "trace in a Parameter."
 )
 
 

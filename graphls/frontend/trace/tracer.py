@@ -306,8 +306,8 @@ class Tracer:
         self.times_decided[value] += 1
         if self.times_decided[value] > MOST_ANSWERS:
             text = (
-                f"This condition has been asked {MOST_ANSWERS} times and nothing has changed it; in a loop the body "
-                "must give the tensor another value."
+                f"This condition has been evaluated {MOST_ANSWERS} times and nothing has changed it; in a loop the "
+                "body must give the tensor another value."
             )
             raise TraceError(text)
         return answer is not is_negated

@@ -73,7 +73,7 @@ def _warn_of_undivided(choice: Choice) -> None:
     states = [(state, node) for state, node in choice.undivided.items() if state.is_state]
     if states:
         node = states[0][1]
-        text = f"{len(states)} states of the optimizer are not divided among the ranks and stay whole on each"
+        text = f"{len(states)} states of the optimizer are not divided among the ranks, so that each stores all of them"
         warn(f"{text}, as {node.primitive.name} needs all elements of one at once.", node.loc)
 
 

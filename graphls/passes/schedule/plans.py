@@ -125,5 +125,5 @@ def verify_writes(partitioned: Graph) -> None:
     for write in partitioned.writes:
         # A branch in which a state stays as it is, in its own buffer, does not write it.
         if write.in_place and not all(marks_of_path.get(write.state, True) for marks_of_path in marks):
-            reason = "before a segment has read its old value, or before what may fail"
+            reason = "before a segment has read its old value, or before a segment that may fail"
             raise fault(partitioned, write, f"@{write.state.name} is overwritten {reason}")

@@ -224,5 +224,5 @@ def test_functions_without_source_are_traced_as_they_are() -> None:
 def test_tracing_a_function_without_source_ends() -> None:
     names: dict[str, Any] = {}
     exec("def f(x, go):\n    while go:\n        x = x + 1\n    return x\n", names)
-    with pytest.raises(graphls.TraceError, match="has been asked 10000 times and nothing has changed it"):
+    with pytest.raises(graphls.TraceError, match="has been evaluated 10000 times and nothing has changed it"):
         compiled(names["f"], (1.0, 1))
