@@ -13,7 +13,7 @@ from graphls.frontend.trace.tracer import current_tracer
 from graphls.nn.hook_kinds import returns_none, stores
 from graphls.nn.hook_traces import call_on_host, observe_symbols
 from graphls.ops.gradients import is_gradient_alone, with_hooks
-from graphls.ops.host_calls import of_numbers, report
+from graphls.ops.host_calls import concrete_hook, report
 from graphls.ops.operands import tensor_of
 from graphls.runtime.context import is_eager
 
@@ -180,7 +180,7 @@ def of_gradients(hook: object, call: Callable[[tuple[Any, ...]], Any]) -> Callab
     """A hook of gradients as a function: in the graph, or on numbers in eager mode and for observers."""
     if returns_none(hook):
         return lambda gradients: with_numbers(call, (gradients,))
-    return of_numbers(call) if is_eager() else call
+    return concrete_hook(call) if is_eager() else call
 
 
 def with_numbers(function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:

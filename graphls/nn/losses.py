@@ -19,11 +19,11 @@ from graphls.ops.math.transcendental import root
 from graphls.ops.network.losses import (
     class_indices,
     class_weights,
-    given_weight,
     operands,
     reduced,
     require_same_shape,
     require_tensors,
+    weight_setting,
 )
 from graphls.ops.operands import Operand, apply, float_of, tensor_of
 
@@ -90,7 +90,7 @@ class CrossEntropyLoss(LossBase):
         label_smoothing: float = 0.0,
     ) -> None:  # fmt: skip
         super().__init__(reduction)
-        self.weight = given_weight("CrossEntropyLoss", "weight", weight)
+        self.weight = weight_setting("CrossEntropyLoss", "weight", weight)
         self.ignore_index = integer("CrossEntropyLoss", "ignore_index", ignore_index)
         self.label_smoothing = number("CrossEntropyLoss", "label_smoothing", label_smoothing, 0, 1)
 
@@ -150,7 +150,7 @@ class FocalLoss(LossBase):
 
     def __init__(self, weight: TensorLike | None = None, gamma: float = 2.0, reduction: str = "mean") -> None:
         super().__init__(reduction)
-        self.weight = given_weight("FocalLoss", "weight", weight)
+        self.weight = weight_setting("FocalLoss", "weight", weight)
         self.gamma = number("FocalLoss", "gamma", gamma, 0)
 
     def construct(self, logits: TensorLike, labels: TensorLike) -> Tensor:

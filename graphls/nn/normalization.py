@@ -23,7 +23,7 @@ from graphls.nn.dense import Dense
 from graphls.nn.functions import LeakyReLU
 from graphls.nn.initializer import Initial, initializer
 from graphls.ops.network.normalization import batch_norm_over_ranks, normalised_from
-from graphls.ops.operands import Sizes, axis_of, learned, tensor_of
+from graphls.ops.operands import Sizes, axis_of, raw_state, tensor_of
 
 __all__ = [
     "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "Conv2dBnAct", "DenseBnAct", "GroupNorm", "InstanceNorm1d",
@@ -82,7 +82,7 @@ class BatchNorm2d(Cell):
 
     def _normalised(self, x: Tensor, by_batch: bool) -> Tensor:
         return ops.batch_norm(
-            x, self.moving_mean, self.moving_variance, learned(self.gamma), learned(self.beta), by_batch,
+            x, self.moving_mean, self.moving_variance, raw_state(self.gamma), raw_state(self.beta), by_batch,
             1 - self.momentum, self.eps,
         )  # fmt: skip
 
@@ -136,7 +136,7 @@ class SyncBatchNorm(BatchNorm2d):
         if self.group is None:
             return super().by_batch(x)
         return batch_norm_over_ranks(
-            x, self.moving_mean, self.moving_variance, learned(self.gamma), learned(self.beta), 1 - self.momentum,
+            x, self.moving_mean, self.moving_variance, raw_state(self.gamma), raw_state(self.beta), 1 - self.momentum,
             self.eps, self.group,
         )  # fmt: skip
 
@@ -242,7 +242,7 @@ class GroupNorm(Cell):
         self.beta = Parameter(initializer(beta_init, shape, dtype), name="beta", requires_grad=affine)
 
     def construct(self, x: TensorLike) -> Tensor:
-        return ops.group_norm(x, self.num_groups, learned(self.gamma), learned(self.beta), self.eps)
+        return ops.group_norm(x, self.num_groups, raw_state(self.gamma), raw_state(self.beta), self.eps)
 
 
 class InstanceNorm2d(Cell):
@@ -276,7 +276,7 @@ class InstanceNorm2d(Cell):
                 f"{type(self).__name__} of {self.num_features} features takes an input of rank {self.rank} with that "
                 f"many channels, not {x.type}.",
             )
-        return ops.group_norm(x, self.num_features, learned(self.gamma), learned(self.beta), self.eps)
+        return ops.group_norm(x, self.num_features, raw_state(self.gamma), raw_state(self.beta), self.eps)
 
 
 class InstanceNorm1d(InstanceNorm2d):
@@ -329,7 +329,7 @@ class LayerNorm(Cell):
         if x.shape[first:] != self.normalized_shape:
             shape, start = self.normalized_shape, self.begin_params_axis
             raise GraphValueError(f"LayerNorm of shape {shape} from axis {start} on does not fit {x.type}.")
-        return normalised_from(x, axis, learned(self.gamma), learned(self.beta), self.epsilon)
+        return normalised_from(x, axis, raw_state(self.gamma), raw_state(self.beta), self.epsilon)
 
     @cached_property
     def layer_norm(self) -> Any:
@@ -355,4 +355,4 @@ class RMSNorm(Cell):
         self.gamma = Parameter(initializer(gamma_init, self.normalized_shape, dtype), name="gamma")
 
     def construct(self, x: TensorLike) -> Tensor:
-        return ops.rms_norm(x, learned(self.gamma), self.eps)[0]
+        return ops.rms_norm(x, raw_state(self.gamma), self.eps)[0]

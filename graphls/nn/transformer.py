@@ -19,9 +19,8 @@ from graphls.nn.containers import CellList
 from graphls.nn.dense import Dense, Dropout
 from graphls.nn.initializer import Normal, XavierUniform, initializer
 from graphls.nn.normalization import LayerNorm
-from graphls.ops.grouped import together
 from graphls.ops.network.layers import linear
-from graphls.ops.operands import apply, tensor_of
+from graphls.ops.operands import apply, single_session, tensor_of
 
 __all__ = [
     "MultiheadAttention", "Transformer", "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder",
@@ -187,7 +186,7 @@ class MultiheadAttention(Cell):
         return k, v, mask
 
 
-@together
+@single_session
 def _attended(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, heads: int, dropout: float
 ) -> tuple[Tensor, Tensor]:

@@ -25,7 +25,7 @@ def all_reduced(
     and for several dtypes, GraphValueError for another op and for an unknown group.
     """
     settings = {"op": op, "bucket": bucket} if bucket else {"op": op}
-    return _together("all_reduce", tensors, group, **settings)
+    return _collective("all_reduce", tensors, group, **settings)
 
 
 def all_reduced_where(
@@ -36,12 +36,12 @@ def all_reduced_where(
     The flag, a bool of shape (), is the same on all ranks; where it is false they do not communicate. Raises as
     `all_reduced`, and GraphTypeError for another flag.
     """
-    return _together("all_reduce_where", [flag, *tensors], group, op=op)[-len(tensors) :]
+    return _collective("all_reduce_where", [flag, *tensors], group, op=op)[-len(tensors) :]
 
 
 def all_gathered(tensor: TensorLike, group: str | None = None) -> Tensor:
     """The tensors of all ranks, concatenated along the first axis; raises GraphTypeError for a tensor without axes."""
-    return _together("all_gather", [tensor], group)[0]
+    return _collective("all_gather", [tensor], group)[0]
 
 
 def reduce_scattered(tensor: TensorLike, op: str = "sum", group: str | None = None) -> Tensor:
@@ -49,12 +49,12 @@ def reduce_scattered(tensor: TensorLike, op: str = "sum", group: str | None = No
 
     Raises GraphTypeError for a tensor without axes, GraphValueError for rows that do not divide into equal parts.
     """
-    return _together("reduce_scatter", [tensor], group, op=op)[0]
+    return _collective("reduce_scatter", [tensor], group, op=op)[0]
 
 
 def broadcasted(tensors: Sequence[TensorLike], root: int = 0, group: str | None = None) -> list[Tensor]:
     """The tensors of the rank `root` of the group; raises GraphValueError where the group has no such rank."""
-    return _together("broadcast", tensors, group, root=root)
+    return _collective("broadcast", tensors, group, root=root)
 
 
 def exchanged_parts(tensor: TensorLike, group: str | None = None) -> Tensor:
@@ -62,7 +62,7 @@ def exchanged_parts(tensor: TensorLike, group: str | None = None) -> Tensor:
 
     Raises GraphTypeError for a tensor without axes, GraphValueError for rows that do not divide into equal parts.
     """
-    return _together("all_to_all", [tensor], group)[0]
+    return _collective("all_to_all", [tensor], group)[0]
 
 
 def exchanged(
@@ -76,15 +76,15 @@ def exchanged(
     """
     kinds = tuple(map(str, results))
     ranks = {"send": tuple(send), "receive": tuple(receive)}
-    return _together("neighbor_exchange", tensors, group, **ranks, results=kinds, tag=tag)
+    return _collective("neighbor_exchange", tensors, group, **ranks, results=kinds, tag=tag)
 
 
-def waited(group: str | None = None) -> Tensor:
+def wait_for_ranks(group: str | None = None) -> Tensor:
     """Waits for all ranks of a group; returns a zero."""
-    return _together("barrier", [], group)[0] if find_group(group).size > 1 else Tensor(0)
+    return _collective("barrier", [], group)[0] if find_group(group).size > 1 else Tensor(0)
 
 
-def _together(name: str, tensors: Sequence[TensorLike], group: str | None, **settings: object) -> list[Tensor]:
+def _collective(name: str, tensors: Sequence[TensorLike], group: str | None, **settings: object) -> list[Tensor]:
     communicator = find_group(group)
     operands = list(map(tensor_of, tensors))
     attrs = {**settings, "group": communicator.name, "ranks": communicator.size}
@@ -128,7 +128,7 @@ def _broadcast(input_x: Sequence[TensorLike], root_rank: int = 0, group: str | N
 def reduced_to(input_x: TensorLike, dest_rank: int, op: str = "sum", group: str | None = None) -> Tensor:
     """The elementwise reduction over all ranks, on the rank `dest_rank`; the others get zeros where `op` is "sum"."""
     if op == "sum":
-        return _together("reduce_to", [input_x], group, root=dest_rank)[0]
+        return _collective("reduce_to", [input_x], group, root=dest_rank)[0]
     return all_reduced([input_x], op, group)[0]
 
 
@@ -220,4 +220,4 @@ def _neighbor_exchange(
 @operator_class("Barrier", "group")
 def _barrier(group: str | None = None) -> Tensor:
     """Waits for all ranks of a group; returns a zero."""
-    return waited(group)
+    return wait_for_ranks(group)

@@ -68,13 +68,13 @@ def jvp(fn: Callable[..., Any], inputs: TensorLike, v: TensorLike, has_aux: bool
         raise GraphValueError(message)
 
     def pushed(args: tuple[Any, ...], vectors: tuple[Any, ...]) -> Any:
-        outputs, tangents = moved(fn, args, range(len(args)), vectors, has_aux)
+        outputs, tangents = jvp_in_trace(fn, args, range(len(args)), vectors, has_aux)
         return _with_aux(outputs, tangents, has_aux)
 
     return compiled_outside(pushed, fn, ("jvp", has_aux))(args, vectors)
 
 
-def moved(
+def jvp_in_trace(
     fn: Callable[..., Any], args: tuple[Any, ...], positions: Any, vectors: tuple[Any, ...], has_aux: bool = False
 ) -> tuple[Any, Any]:
     """In a trace, the outputs and a pytree of their tangents, with zero for outputs that are not floats."""
@@ -114,7 +114,7 @@ def _derivative(fn: Callable[..., Any], order: int) -> Callable[..., Any]:
         return fn
 
     def slope(*args: Tensor) -> Any:
-        return moved(_derivative(fn, order - 1), args, range(len(args)), tuple(map(ones_like, args)))[1]
+        return jvp_in_trace(_derivative(fn, order - 1), args, range(len(args)), tuple(map(ones_like, args)))[1]
 
     return slope
 
@@ -223,7 +223,7 @@ def _columns(fn: Callable[..., Any], args: Any, positions: tuple[int, ...], numb
     def one(carry: TensorLike, unit: Tensor) -> tuple[Any, tuple[Tensor, ...]]:
         vectors = [zeros(x.shape, x.dtype) for x in inputs]
         vectors[number] = reshape(unit, moving.shape)
-        outputs, tangents = moved(fn, args, positions, tuple(vectors), has_aux)
+        outputs, tangents = jvp_in_trace(fn, args, positions, tuple(vectors), has_aux)
         pairs = zip(leaves(outputs[0] if has_aux else outputs), leaves(tangents), strict=True)
         return carry, tuple(t for y, t in pairs if isinstance(y, Tensor) and y.dtype.is_float)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any
+from typing import Any, TypeVar
 
 from graphls.base.errors import GraphTypeError, GraphValueError
 from graphls.frontend.registry import compiler
@@ -19,16 +19,18 @@ from graphls.frontend.trace.regions import once
 from graphls.frontend.trace.tracer import current_tracer
 from graphls.ops.record import operation
 
+Result = TypeVar("Result")
+
 
 @dataclass(frozen=True)
-class _Formula:
+class _CustomGradient:
     """A function with a custom gradient, in the form of a cell with a `bprop`."""
 
     construct: Callable[..., Any]
     bprop: Callable[..., Any]
 
 
-def with_gradient(function: Callable[..., Any], gradient: Callable[..., Any], *tensors: TensorLike) -> Any:
+def with_gradient(function: Callable[..., Result], gradient: Callable[..., Any], *tensors: TensorLike) -> Result:
     """`function(*tensors)` with the custom gradients `gradient(*tensors, result, sensitivity)`.
 
     They are a tuple with a gradient of the type of each tensor. In a backward, for second derivatives, the operations
@@ -37,8 +39,9 @@ def with_gradient(function: Callable[..., Any], gradient: Callable[..., Any], *t
     tracer = current_tracer()
     if tracer is None or tracer.here.phase == "backward" or not any(isinstance(t, Symbol) for t in tensors):
         return function(*tensors)
-    formula = _Formula(function, gradient)
-    return once(tracer, "custom_gradient", lambda: with_custom_gradient(formula, tensors, {}))
+    formula = _CustomGradient(function, gradient)
+    result: Result = once(tracer, "custom_gradient", lambda: with_custom_gradient(formula, tensors, {}))
+    return result
 
 
 def with_hooks(tree: object, hooks: list[Any]) -> Any:
@@ -47,23 +50,23 @@ def with_hooks(tree: object, hooks: list[Any]) -> Any:
     tensors = [leaf for leaf in flat if is_tensor(leaf)]
     if not tensors:
         return tree
-    results = with_gradient(lambda *same: same if len(same) > 1 else same[0], _through(hooks), *tensors)
+    results = with_gradient(lambda *same: same if len(same) > 1 else same[0], _hooked_gradient(hooks), *tensors)
     passed = iter(results if len(tensors) > 1 else (results,))
     return rebuild(tree, [next(passed) if is_tensor(leaf) else leaf for leaf in flat])
 
 
-def _one_or_more(item: TensorLike) -> tuple[Any, ...]:
+def _as_tuple(item: TensorLike) -> tuple[Any, ...]:
     return item if isinstance(item, tuple) else (item,)
 
 
-def _through(hooks: list[Any]) -> Callable[..., Any]:
+def _hooked_gradient(hooks: list[Any]) -> Callable[..., Any]:
     """The gradient function of the identity with hooks: the gradients of the outputs, passed through the hooks."""
 
     def gradient(*arguments: Any) -> Any:
-        gradients = _one_or_more(arguments[-1])
+        gradients = _as_tuple(arguments[-1])
         for hook in hooks:
             replaced = hook(gradients)
-            gradients = gradients if replaced is None else _one_or_more(replaced)
+            gradients = gradients if replaced is None else _as_tuple(replaced)
         return gradients
 
     return gradient

@@ -44,7 +44,7 @@ def pure_callback(
     a tensor, and at run time GraphTypeError or GraphValueError for results of other types; exceptions of the function
     propagate unchanged.
     """
-    return _called("pure_callback", function, result_types, inputs, vjp)
+    return _host_call("pure_callback", function, result_types, inputs, vjp)
 
 
 @operation
@@ -56,7 +56,7 @@ def py_func(
     See `pure_callback`, which is for functions without effects. With None for `result_types`, which declares no
     results, the function is called after the rest of the step, unless a later one has results.
     """
-    return _called("py_func", function, result_types, inputs, vjp)
+    return _host_call("py_func", function, result_types, inputs, vjp)
 
 
 @operation(classes="Print")
@@ -82,7 +82,7 @@ def _text(item: object) -> str:
     return number_text(item) if isinstance(item, (bool, int, float)) else str(item)
 
 
-def of_numbers(hook: Callable[..., Any]) -> Callable[..., Any]:
+def concrete_hook(hook: Callable[..., Any]) -> Callable[..., Any]:
     """A gradient hook that is called with concrete values, whenever the graph runs; its results have their types."""
 
     def called(gradients: tuple[Tensor, ...]) -> Any:
@@ -112,7 +112,7 @@ def report(name: str, tensors: Sequence[Tensor], shown: Callable[[list[Array]], 
     show(tracer, "py_func", [tracer.value(tensor) for tensor in tensors], {"function": function})
 
 
-def _called(
+def _host_call(
     kind: str, function: Callable[..., Any], result_types: Any, inputs: tuple[Any, ...], vjp: Callable[..., Any] | None
 ) -> Any:
     for each in (function, *(() if vjp is None else (vjp,))):
@@ -199,10 +199,10 @@ def _backward(vjp: Callable[..., Any], inputs: tuple[Any, ...], *arguments: Any)
     flat = leaves(returned)
     if len(flat) != len(tensors):
         raise GraphTypeError(f"A vjp gives a gradient for each of the {len(tensors)} inputs, not {len(flat)}.")
-    return tuple(map(_fitting, tensors, flat))
+    return tuple(map(_checked_gradient, tensors, flat))
 
 
-def _fitting(tensor: Tensor, gradient: Any) -> Tensor:
+def _checked_gradient(tensor: Tensor, gradient: Any) -> Tensor:
     """A gradient of a tensor, checked to be of its type."""
     result = zeros_like(tensor) if gradient is None else tensor_of(gradient)
     if result.type != tensor.type:

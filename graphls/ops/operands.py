@@ -1,4 +1,4 @@
-"""Conversion of the operands of `graphls.ops`: tensors, numbers, axes and shapes."""
+"""Operands of functions: conversion of tensors, numbers, axes and shapes, and decorators of functions of tensors."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 
 from graphls.base.errors import GraphTypeError
+from graphls.frontend.registry import function as registered
 from graphls.frontend.tensors import dispatch, executor
 from graphls.frontend.tensors.parameter import Parameter
 from graphls.frontend.tensors.pytree import leaves, rebuild
@@ -74,7 +75,7 @@ def state_of(parameter: Parameter) -> Tensor:
     return Symbol(tracer.current(parameter)) if tracer is not None else parameter.value()
 
 
-def learned(parameter: Parameter) -> Tensor:
+def raw_state(parameter: Parameter) -> Tensor:
     """As `state_of`, but the parameter itself where nothing is traced or cast."""
     here = executor.executor()
     is_plain = here is None or not (here.is_trace or here.casts_any)
@@ -151,7 +152,7 @@ def axes_of(axis: Axis, rank: int) -> tuple[int, ...] | None:
     return normalised if rank else None
 
 
-def takes_numbers(function: Function) -> Function:
+def accepts_scalars(function: Function) -> Function:
     """A function along an axis that treats a tensor without axes, its first argument, as one with a single element.
 
     The axes 0 and -1 are then valid, as in NumPy and PyTorch, and the results have no axes.
@@ -165,6 +166,23 @@ def takes_numbers(function: Function) -> Function:
         return rebuild(result, [apply("reshape", x, shape=()) for x in leaves(result)])
 
     return along  # type: ignore[return-value]
+
+
+def single_session(function: Function) -> Function:
+    """A function that outside of a trace runs as one session, where that pays, instead of operation by operation.
+
+    For module-level functions from tensors and plain constants to tensors, which depend on nothing else. A cell that
+    casts computes them operation by operation, since each of these decides its own dtype.
+    """
+
+    @wraps(function)
+    def called(*args: Any, **options: Any) -> Any:
+        here = executor.executor()
+        if here is None or not (here.is_trace or here.casts_any):
+            return registered("compute_together")(function, args, options)
+        return function(*args, **options)
+
+    return called  # type: ignore[return-value]
 
 
 def shape_of(shape: Any) -> tuple[int, ...]:

@@ -279,7 +279,7 @@ def _add_methods(record: Operation, method: Callable[..., Any]) -> None:
     """Add the methods of a record to tensors."""
     _add(METHODS, record.methods, method)
     for name in record.in_place:
-        _add(METHODS, (name,), guarded(writing(name, record.function)))
+        _add(METHODS, (name,), guarded(in_place_method(name, record.function)))
     for name in (*record.methods, *record.in_place):
         setattr(Methods, name, METHODS[name])
     if record.symbol:
@@ -293,7 +293,7 @@ def _add(table: dict[str, Any], names: tuple[str, ...], item: Any) -> None:
         table[name] = item
 
 
-def writing(name: str, compute: Callable[..., Any]) -> Callable[..., Tensor]:
+def in_place_method(name: str, compute: Callable[..., Any]) -> Callable[..., Tensor]:
     """A method that replaces a tensor's value by that of `compute`, in its own dtype, and returns the tensor.
 
     In a graph all references to the tensor have the new value from there on. Raises GraphValueError for another shape.

@@ -18,7 +18,7 @@ from graphls.ir.types import DTypeLike, Type, float32, int32
 from graphls.ops.arrays.shapes import broadcast_to, reshape
 from graphls.ops.math.elementwise import add, cast, sub
 from graphls.ops.operands import apply, state_of, tensor_of
-from graphls.ops.record import operation, operator_class, writing
+from graphls.ops.record import in_place_method, operation, operator_class
 
 
 @operation(classes="Depend")
@@ -40,7 +40,7 @@ def assign(variable: TensorLike, value: TensorLike) -> Tensor:
     return state.set_data(value).value() if isinstance(state, Parameter) else _assign_to_tensor(state, value)
 
 
-_assign_to_tensor = writing("assign", lambda x, value: value)
+_assign_to_tensor = in_place_method("assign", lambda x, value: value)
 
 
 @operation(classes="AssignAdd")

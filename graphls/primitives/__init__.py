@@ -39,10 +39,8 @@ from graphls.primitives import (
     pooling,
     random,
     reduction,
-    scatter,
     shape,
     softmax,
-    special,
     trigonometric,
 )
 from graphls.primitives.emitter import Emitter
@@ -66,6 +64,5 @@ __all__ = [
     "arithmetic", "bfloat16", "bool_", "broadcast_shapes", "cast", "collectives", "control", "convolution", "extremes",
     "f32", "float16", "float32", "float64", "functions", "host", "indexing", "int8", "int16", "int32", "int64",
     "linear", "logic", "lookup", "loops", "normalise_axes", "normalise_axis", "of", "order", "pooling", "random",
-    "reduction", "require_float", "same_dtype", "sample", "scatter", "shape", "softmax", "special", "trigonometric",
-    "uint8",
+    "reduction", "require_float", "same_dtype", "sample", "shape", "softmax", "trigonometric", "uint8",
 ]  # fmt: skip

@@ -1,9 +1,14 @@
-"""Errors for primitives of plugins whose rules raise, or return results that do not fit."""
+"""Errors for attributes that a primitive does not take, and for rules of plugins that raise or return wrong types."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NoReturn
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from functools import cache
+from inspect import Parameter, signature
+from numbers import Integral, Real
+from types import NoneType, UnionType
+from typing import Any, NoReturn, Union, get_args, get_origin, get_type_hints
 
 from graphls.base.errors import (
     GraphAttributeError,
@@ -29,14 +34,14 @@ _FITTING: tuple[tuple[type[Exception], type[GraphlsError]], ...] = (
 )
 
 
-def is_ours(operation: Operation) -> bool:
+def is_builtin(operation: Operation) -> bool:
     """True for a primitive of graphls itself: an error in its rules is a defect and is not wrapped."""
     return type(operation).__module__.startswith(_PACKAGE)
 
 
-def tell(operation: Operation, rule: str, error: Exception) -> NoReturn:
+def raise_from_rule(operation: Operation, rule: str, error: Exception) -> NoReturn:
     """Raise the error that a user sees when a rule raised one: the error itself where it is clear enough."""
-    if isinstance(error, (GraphlsError, MemoryError)) or is_ours(operation):
+    if isinstance(error, (GraphlsError, MemoryError)) or is_builtin(operation):
         raise error
     kind = next((ours for theirs, ours in _FITTING if isinstance(error, theirs)), GraphRuntimeError)
     message = f"{_named(operation, rule)} raised {type(error).__name__}: {str(error).rstrip('.')}"
@@ -45,12 +50,12 @@ def tell(operation: Operation, rule: str, error: Exception) -> NoReturn:
     raise kind(f"{message}; {_advice(operation, rule)}", line_of(error)) from error
 
 
-def unfit(operation: Operation, rule: str, results: str, expected: str) -> GraphTypeError:
+def mismatch(operation: Operation, rule: str, results: str, expected: str) -> GraphTypeError:
     """The error for a rule whose results are not the expected ones."""
     return GraphTypeError(f"{_named(operation, rule)} gives {results} where {expected}; {_advice(operation, rule)}")
 
 
-def missing(operation: Operation, rule: str) -> GraphValueError:
+def missing_rule(operation: Operation, rule: str) -> GraphValueError:
     """The error for a primitive that lacks a required rule."""
     return GraphValueError(f"The primitive {operation.name} has no {RULES[rule]}; give its class one, `{rule}`.")
 
@@ -67,3 +72,57 @@ def _named(operation: Operation, rule: str) -> str:
 
 def _advice(operation: Operation, rule: str) -> str:
     return f"mend `{rule}` of {type(operation).__name__}, which graphls.testing.check_primitive tries."
+
+
+_NUMBERS: dict[object, type] = {int: Integral, float: Real}
+_WORDS: dict[object, str] = {
+    int: "an integer", float: "a number", bool: "true or false", str: "a text", NoneType: "none",
+}  # fmt: skip
+
+
+def check_attributes(name: str, rules: tuple[Callable[..., Any], ...], attrs: Mapping[str, Any]) -> None:
+    """Raise GraphTypeError for an attribute that no rule of a primitive takes, or whose type is not the annotated one.
+
+    A parameter without an annotation takes any type.
+    """
+    hints, takes_others = _annotations(rules)
+    for key, value in attrs.items():
+        if key not in hints and not takes_others:
+            raise GraphTypeError(f"{name} has no attribute {key!r}.")
+        if not _fits(value, hints.get(key, Any)):
+            raise GraphTypeError(f"{name} takes {_described(hints[key])} as {key}, not {value!r}.")
+
+
+@cache
+def _annotations(rules: tuple[Callable[..., Any], ...]) -> tuple[dict[str, Any], bool]:
+    """The annotated types of the keywords of rules, and whether one of them takes any keyword."""
+    parameters = [p for rule in rules for p in signature(rule).parameters.values()]
+    hints: dict[str, Any] = {p.name: Any for p in parameters if p.kind is not Parameter.VAR_KEYWORD}
+    for rule in rules:
+        with suppress(NameError):  # a type that only checkers import
+            hints |= get_type_hints(rule)
+    is_open = len(rules) == 1 and any(p.kind is Parameter.VAR_KEYWORD for p in parameters)
+    return hints, is_open or not rules
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    kind, members = get_origin(hint), get_args(hint)
+    if kind in (Union, UnionType):
+        return any(_fits(value, member) for member in members)
+    if kind is tuple:
+        members = members[:1] * len(value) if isinstance(value, tuple) and members[1:] == (...,) else members
+        return isinstance(value, tuple) and len(value) == len(members) and all(map(_fits, value, members))
+    if hint in _NUMBERS:
+        return isinstance(value, _NUMBERS[hint]) and not isinstance(value, bool)
+    kind = kind or hint
+    return kind is Any or not isinstance(kind, type) or isinstance(value, kind)
+
+
+def _described(hint: Any) -> str:
+    """A type as words of an error message."""
+    if get_origin(hint) in (Union, UnionType):
+        return " or ".join(map(_described, get_args(hint)))
+    if get_origin(hint) is tuple:
+        inner = _WORDS.get(get_args(hint)[0])
+        return "a list" if inner is None else f"a list of {inner.partition(' ')[2]}s"
+    return _WORDS.get(hint) or f"a {getattr(get_origin(hint) or hint, '__name__', hint)}"

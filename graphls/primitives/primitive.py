@@ -14,8 +14,7 @@ import numpy as np
 from graphls.base.errors import GraphMemoryError, GraphTypeError, GraphValueError
 from graphls.ir.registry import Operation, register
 from graphls.ir.types import TOKEN, DType, Type, bool_, broadcast_shapes, float32, type_of
-from graphls.primitives.attributes import check_attributes
-from graphls.primitives.faults import is_ours, listed, missing, tell, unfit
+from graphls.primitives.faults import check_attributes, is_builtin, listed, mismatch, missing_rule, raise_from_rule
 
 MOST_ELEMENTS = 2**47
 """The number of bytes that a process can address: no tensor has as many elements."""
@@ -133,11 +132,11 @@ class Primitive(Operation):
 
     def infer(self, *types: Any, **attrs: Any) -> Any:
         """The type of the output; raises GraphlsError where the operands do not fit."""
-        raise missing(self, "infer")
+        raise missing_rule(self, "infer")
 
     def numpy(self, *arrays: Any, **attrs: Any) -> Any:
         """The output as a NumPy array."""
-        raise missing(self, "numpy")
+        raise missing_rule(self, "numpy")
 
     @property
     def may_be_operand(self) -> bool:
@@ -173,11 +172,11 @@ class Primitive(Operation):
                 raise
             raise GraphTypeError(f"{self.name} does not take these operands: {error}.") from None
         except Exception as error:
-            tell(self, "infer", error)
+            raise_from_rule(self, "infer", error)
         results = result if isinstance(result, tuple) else (result,)
         if not all(isinstance(kind, Type) for kind in results):
             expected = "a Type is expected for each result, such as x.with_shape((2, 3))"
-            raise unfit(self, "infer", listed(results), expected)
+            raise mismatch(self, "infer", listed(results), expected)
         for kind in results:
             if kind.size >= MOST_ELEMENTS or (not kind.size and prod(n or 1 for n in kind.shape) >= MOST_ELEMENTS):
                 raise GraphMemoryError(f"{self.name} would make {kind}, which no memory holds; give smaller sizes.")
@@ -189,11 +188,11 @@ class Primitive(Operation):
         Raises GraphTypeError where the results of a plugin's primitive are not of the types of its type rule.
         """
         results = self.computed(arrays, attrs)
-        if not is_ours(self):
+        if not is_builtin(self):
             actual = tuple(map(_type_or_object, results))
             expected = tuple(t.with_dtype(float32) if t.dtype.is_half and self.half != "native" else t for t in types)
             if actual not in (expected, types):
-                raise unfit(self, "numpy", listed(actual), f"its type rule says {listed(expected)}")
+                raise mismatch(self, "numpy", listed(actual), f"its type rule says {listed(expected)}")
         return results
 
     def computed(self, arrays: tuple[Any, ...], attrs: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -203,7 +202,7 @@ class Primitive(Operation):
         try:
             result = self.numpy(*arrays, **attrs)
         except Exception as error:
-            tell(self, "numpy", error)
+            raise_from_rule(self, "numpy", error)
         return result if isinstance(result, tuple) else (result,)
 
     def run_regions(

@@ -10,7 +10,7 @@ import numpy as np
 from graphls.ir.build import Builder
 from graphls.ir.graph import Value
 from graphls.ir.types import float16, float64
-from graphls.primitives import in_double
+from graphls.primitives import elementary
 from graphls.primitives.elementary import is_negative, with_sign_of
 from graphls.primitives.emitter import Emitter
 from graphls.primitives.primitive import Array, FloatElementwise, f32, of, sample
@@ -30,12 +30,34 @@ class Composed(FloatElementwise, abstract=True):
         return type(self).in_double(e, x)
 
 
+class Sin(FloatElementwise):
+    """The sine of an angle in radians."""
+
+    samples = _ANY
+    onnx = "Sin"
+    numpy = np.sin
+
+    def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
+        return e.mul(g, e.cos(x))
+
+
+class Cos(Composed):
+    """The cosine of an angle in radians."""
+
+    samples = _ANY
+    in_double = elementary.cosine
+    numpy = np.cos
+
+    def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
+        return e.neg(e.mul(g, e.sin(x)))
+
+
 class Tan(Composed):
     """The tangent of an angle in radians."""
 
     widened_at = ("auto",)
     samples = _ANY
-    in_double = in_double.tangent
+    in_double = elementary.tangent
     numpy = np.tan
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
@@ -47,7 +69,7 @@ class Asin(Composed):
 
     widened_at = ("auto",)
     samples = _INSIDE
-    in_double = in_double.arcsine
+    in_double = elementary.arcsine
     numpy = np.arcsin
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
@@ -59,7 +81,7 @@ class Acos(Composed):
 
     widened_at = ("auto",)
     samples = _INSIDE
-    in_double = in_double.arccosine
+    in_double = elementary.arccosine
     numpy = np.arccos
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
@@ -75,7 +97,7 @@ class Atan(Composed):
     """The angle from -pi / 2 to pi / 2 whose tangent is x."""
 
     samples = _ANY
-    in_double = in_double.arctangent
+    in_double = elementary.arctangent
     numpy = np.arctan
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
@@ -110,7 +132,7 @@ class Atan2(FloatElementwise):
         infinite = e.And(e.Equal(high, e.scalar(np.inf)), e.Equal(wide, e.scalar(np.inf)))
         ratio = e.Where(infinite, e.scalar(1.0), e.Div(high, wide))
         ratio = e.Where(e.And(e.Equal(high, zero), e.Equal(wide, zero)), zero, ratio)
-        angle = in_double.arctangent(e, ratio) if e.in_types[0].dtype is float64 else e.Atan(ratio)
+        angle = elementary.arctangent(e, ratio) if e.in_types[0].dtype is float64 else e.Atan(ratio)
         angle = e.Where(is_negative(e, x), e.Sub(e.scalar(np.pi), angle), angle)
         return with_sign_of(e, y, angle)
 
@@ -126,7 +148,7 @@ class Sinh(Composed):
 
     widened_at = ("auto",)
     samples = _ANY
-    in_double = in_double.hyperbolic_sine
+    in_double = elementary.hyperbolic_sine
     numpy = np.sinh
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
@@ -138,7 +160,7 @@ class Cosh(Composed):
 
     widened_at = ("auto",)
     samples = _ANY
-    in_double = in_double.hyperbolic_cosine
+    in_double = elementary.hyperbolic_cosine
     numpy = np.cosh
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
@@ -149,7 +171,7 @@ class Asinh(Composed):
     """The number whose hyperbolic sine is x."""
 
     samples = _ANY
-    in_double = in_double.area_hyperbolic_sine
+    in_double = elementary.area_hyperbolic_sine
     numpy = np.arcsinh
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
@@ -163,7 +185,7 @@ class Acosh(Composed):
     """The non-negative number whose hyperbolic cosine is x; nan below 1."""
 
     samples = (sample(f32(2, 3), low=1.2, high=3.0), sample(f32(), low=1.2, high=3.0), sample(f32(0, 2)))
-    in_double = in_double.area_hyperbolic_cosine
+    in_double = elementary.area_hyperbolic_cosine
     numpy = np.arccosh
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
@@ -174,7 +196,7 @@ class Atanh(Composed):
     """The number whose hyperbolic tangent is x; an infinity at -1 and 1, nan beyond."""
 
     samples = _INSIDE
-    in_double = in_double.area_hyperbolic_tangent
+    in_double = elementary.area_hyperbolic_tangent
     numpy = np.arctanh
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:

@@ -26,7 +26,7 @@ from graphls.ops.collectives import (
     exchanged_pieces,
     reduce_scattered,
     reduced_to,
-    waited,
+    wait_for_ranks,
 )
 from graphls.ops.operands import tensor_of
 
@@ -240,4 +240,4 @@ def _in_group(rank: int, group: str | None) -> int:
 
 def barrier(group: str | None = None) -> None:
     """Wait until all ranks have reached the barrier."""
-    waited(group)
+    wait_for_ranks(group)

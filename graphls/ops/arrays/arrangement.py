@@ -31,7 +31,7 @@ from graphls.ops.arrays.shapes import (
     transpose,
 )
 from graphls.ops.math.elementwise import cast, where
-from graphls.ops.operands import ShapeLike, Sizes, apply, axis_of, operand_of, shape_of, takes_numbers, tensor_of
+from graphls.ops.operands import ShapeLike, Sizes, accepts_scalars, apply, axis_of, operand_of, shape_of, tensor_of
 from graphls.ops.record import operation, operator_class
 from graphls.primitives.primitive import normalise_axes
 
@@ -290,7 +290,7 @@ def movedim(x: TensorLike, source: Axes, destination: Axes) -> Tensor:
 
 
 @operation(also="numpy mint")
-@takes_numbers
+@accepts_scalars
 def flip(x: TensorLike, dims: Axes) -> Tensor:
     """x with its elements in reverse order along some axes; raises GraphValueError for an axis named twice."""
     x = tensor_of(x)

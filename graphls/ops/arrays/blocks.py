@@ -18,7 +18,7 @@ from graphls.ops.arrays.pads import pad, pads_of, sizes_of
 from graphls.ops.arrays.selection import topk
 from graphls.ops.arrays.shapes import concat, cut, gather, reshape, stack, swapaxes, transpose
 from graphls.ops.math.elementwise import addn, maximum
-from graphls.ops.network.convolution import are_last, as_given, channels_first, spatial
+from graphls.ops.network.convolution import are_last, channels_first, spatial, to_format
 from graphls.ops.operands import Paddings, Shape, ShapeLike, Sizes, apply, shape_of, tensor_of
 from graphls.ops.record import cell, operation, operator_class
 
@@ -368,7 +368,7 @@ def dilation(
     parts = _patches("Dilation2D", images, weights.shape[1:], steps, distances, pad_mode, -np.inf)
     flat = reshape(weights, (weights.shape[0], 1, 1, -1))
     raised = (part + gather(flat, position, -1) for position, part in enumerate(parts))
-    return as_given(reduce(maximum, raised), data_format, 2)
+    return to_format(reduce(maximum, raised), data_format, 2)
 
 
 def _patches(

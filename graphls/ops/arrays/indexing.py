@@ -43,14 +43,14 @@ class Items:
         return [item for item in self.items if isinstance(item, Tensor)]
 
 
-def items_of(index: object, x: Tensor) -> Items:
+def parse_index(index: object, x: Tensor) -> Items:
     """Parse an index into x by NumPy's rules.
 
     Raises GraphIndexError for a constant integer out of range, for a mask of another shape and for too many indices,
     GraphTypeError for anything but an index, GraphValueError for a slice with a step of 0.
     """
-    plain = [i for item in (index if isinstance(index, tuple) else (index,)) for i in _plain(item)]
-    used = sum(_used(i) for i in plain)
+    plain = [i for item in (index if isinstance(index, tuple) else (index,)) for i in _normalised(item)]
+    used = sum(_axes_used(i) for i in plain)
     if used > x.ndim:
         raise GraphIndexError(f"{x.type} has {x.ndim} axes and takes no {used} indices.")
     if sum(i is Ellipsis for i in plain) > 1:
@@ -61,11 +61,11 @@ def items_of(index: object, x: Tensor) -> Items:
     items: list[Item] = []
     for item in plain:
         count = x.ndim - used if item is Ellipsis else 1
-        items += [range(next(sizes)) for _ in range(count)] if item is Ellipsis else _bounded(item, sizes)
+        items += [range(next(sizes)) for _ in range(count)] if item is Ellipsis else _checked_item(item, sizes)
     return Items(x.shape, tuple(items), _are_separated(plain))
 
 
-def _used(item: object) -> int:
+def _axes_used(item: object) -> int:
     if isinstance(item, np.ndarray):
         return item.ndim
     return int(item is not None and item is not Ellipsis)
@@ -78,7 +78,7 @@ def _are_separated(items: list[Any]) -> bool:
     return has_tensors and sum(picks for picks, _ in groupby(kinds)) > 1
 
 
-def _plain(item: object) -> list[Any]:
+def _normalised(item: object) -> list[Any]:
     """An item as an integer, slice, None, Ellipsis, integer tensor, or constant mask (an array)."""
     if item is None or item is Ellipsis or isinstance(item, slice):
         return [item]
@@ -92,7 +92,7 @@ def _plain(item: object) -> list[Any]:
         item = np.asarray(item, np.int64) if not len(item) or isinstance(item, range) else Tensor(list(item))
     if is_tensor(item):
         indices = _indices(tensor_of(item))
-        return _plain(bool(indices)) if isinstance(indices, np.ndarray) and not indices.ndim else [indices]
+        return _normalised(bool(indices)) if isinstance(indices, np.ndarray) and not indices.ndim else [indices]
     raise GraphTypeError(
         f"A tensor is indexed by integers, slices, None, ... and tensors of integers or bools, not by {item!r}.",
     )
@@ -113,12 +113,12 @@ def _indices(item: Tensor) -> Any:
     return dispatch.cast(item, int64) if item.ndim else int(item.item())
 
 
-def _bounded(item: Any, sizes: Any) -> list[Item]:
+def _checked_item(item: Any, sizes: Any) -> list[Item]:
     """An item checked against the sizes of the axes that it consumes."""
     if item is None:
         return [None]
     if isinstance(item, np.ndarray):
-        return list(_places(item, tuple(next(sizes) for _ in item.shape)))
+        return list(_mask_positions(item, tuple(next(sizes) for _ in item.shape)))
     size = next(sizes)
     if isinstance(item, slice):
         return [_index_range(item, size)]
@@ -141,7 +141,7 @@ def _out_of_range(index: object, size: int) -> GraphIndexError:
     return GraphIndexError(f"The index {index} is out of range for an axis of size {size}.")
 
 
-def _places(mask: Any, shape: tuple[int, ...]) -> tuple[Tensor, ...]:
+def _mask_positions(mask: Any, shape: tuple[int, ...]) -> tuple[Tensor, ...]:
     if mask.shape != shape:
         raise GraphIndexError(f"A mask of shape {mask.shape} does not fit axes of sizes {shape}.")
     return tuple(map(Tensor, np.nonzero(mask)))
@@ -156,7 +156,7 @@ def _index_range(item: slice, size: int) -> range:
         raise GraphValueError(f"The slice {item} cannot be taken: its step is 0.") from None
 
 
-def together(tensors: list[Tensor], sizes: list[int]) -> Tensor:
+def merged_index(tensors: list[Tensor], sizes: list[int]) -> Tensor:
     """Index tensors of several axes of these sizes as one index tensor of the merged axis.
 
     Where one of them is out of range, so is the result. Raises GraphIndexError where they do not broadcast.
@@ -209,7 +209,7 @@ class Plan:
             axes += [len(region_shape)] if isinstance(item, Tensor) else []
             ranges.append(item if isinstance(item, range) else _range(item, size))
             region_shape += [] if isinstance(item, int) else [len(ranges[-1])]
-        picked = together(index.tensors, [region_shape[axis] for axis in axes])
+        picked = merged_index(index.tensors, [region_shape[axis] for axis in axes])
         return cls(tuple(ranges), tuple(region_shape), tuple(axes), picked, index.moves_front)
 
     @property
@@ -334,7 +334,7 @@ def getitem(tensor: TensorLike, index: Any) -> Tensor:
     that do not fit, GraphTypeError for any other object and for a mask that the graph computes.
     """
     x = tensor_of(tensor)
-    return Plan.of(items_of(index, x)).select(x)
+    return Plan.of(parse_index(index, x)).select(x)
 
 
 @operation
@@ -352,7 +352,7 @@ def setitem(tensor: TensorLike, index: Any, value: TensorLike) -> Tensor:
     value = tensor_in(value, x.dtype)
     if isinstance(index, Symbol) and index.dtype is bool_:
         return _masked(x, index, value)
-    return written(x, items_of(index, x), value, replaced)
+    return written(x, parse_index(index, x), value, replaced)
 
 
 def written(x: Tensor, items: Items, value: Tensor, join: Join) -> Tensor:
@@ -406,7 +406,7 @@ def _index_put(x: TensorLike, indices: Any, values: TensorLike, accumulate: bool
     if not accumulate:
         return setitem(x, position, values)
     x = tensor_of(x)
-    return x + written(zeros_like(x), items_of(position, x), tensor_in(values, x.dtype), OF_SLICES["add"])
+    return x + written(zeros_like(x), parse_index(position, x), tensor_in(values, x.dtype), OF_SLICES["add"])
 
 
 @in_place("index_copy_")

@@ -12,7 +12,7 @@ from graphls.frontend.tensors.tensor import Tensor, TensorLike
 from graphls.ir.types import int32
 from graphls.ops.arrays import arrangement, shapes
 from graphls.ops.arrays.creation import full, zeros
-from graphls.ops.arrays.indexing import getitem, items_of, setitem, written
+from graphls.ops.arrays.indexing import getitem, parse_index, setitem, written
 from graphls.ops.arrays.joins import OF_ELEMENTS, OF_SLICES
 from graphls.ops.arrays.shapes import broadcast_to, check_range, reshape
 from graphls.ops.math.elementwise import bool_of, cast, mul, where
@@ -78,7 +78,7 @@ def _joining(name: str, join: str, index_of: Callable[[str, Tensor, Tensor], tup
         if values.shape != expected:
             message = f"{name} of {x.type} by {positions.type} takes updates of shape {expected}, not {values.type}."
             raise GraphValueError(message)
-        items = items_of(tuple(reshape(i, (-1,)) for i in index), x)
+        items = parse_index(tuple(reshape(i, (-1,)) for i in index), x)
         return written(x, items, reshape(values, (index[0].size, *inner)), OF_SLICES[join])
 
     return joined
@@ -228,7 +228,7 @@ def index_add(x: Any, indices: Any, y: Any, axis: int, use_lock: bool = True, ch
     if values.dtype is not target.dtype:
         message = f"index_add takes tensors of one dtype, not {target.type} and {values.type}; cast one of them."
         raise GraphTypeError(message)
-    items = items_of((*(slice(None) for _ in range(at)), positions), target)
+    items = parse_index((*(slice(None) for _ in range(at)), positions), target)
     result = written(target, items, values, OF_SLICES["add"])
     return assign(x, result) if isinstance(x, Parameter) else result
 

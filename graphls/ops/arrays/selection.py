@@ -21,12 +21,12 @@ from graphls.ops.arrays.joins import replaced
 from graphls.ops.arrays.shapes import broadcast_to, concat, cut, expand_dims, gather, gather_elements, reshape, squeeze
 from graphls.ops.math.elementwise import bool_of, cast, less, less_equal, where
 from graphls.ops.math.reductions import cumsum, sum
-from graphls.ops.operands import ShapeLike, Sizes, apply, axis_of, operand_of, shape_of, takes_numbers, tensor_of
+from graphls.ops.operands import ShapeLike, Sizes, accepts_scalars, apply, axis_of, operand_of, shape_of, tensor_of
 from graphls.ops.record import operation, operator_class
 
 
 @operation(classes="TopK", settings="sorted", also="mint", checks={"k": integer})
-@takes_numbers
+@accepts_scalars
 def topk(
     input: TensorLike, k: int, dim: int | None = None, largest: bool = True, sorted: bool = True
 ) -> tuple[Tensor, Tensor]:
@@ -48,7 +48,7 @@ def _ordered(x: Tensor, k: int | None, axis: int, largest: bool) -> tuple[Tensor
 
 
 @operation(classes="Sort", settings="axis descending", also="mint")
-@takes_numbers
+@accepts_scalars
 def sort(input_x: TensorLike, axis: int = -1, descending: bool = False) -> tuple[Tensor, Tensor]:
     """The elements along an axis in ascending or descending order, and their int32 positions."""
     return _ordered(tensor_of(input_x), None, axis, descending)
@@ -67,7 +67,7 @@ def msort(input: TensorLike) -> Tensor:
 
 
 @operation
-@takes_numbers
+@accepts_scalars
 def kthvalue(input: TensorLike, k: int, axis: int = -1, keepdims: bool = False) -> tuple[Tensor, Tensor]:
     """The k-th smallest element along an axis, counted from 1, and its int32 position.
 

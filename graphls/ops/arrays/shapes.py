@@ -14,11 +14,11 @@ from graphls.frontend.tensors.tensor import Symbol, Tensor, TensorLike
 from graphls.ir.types import int32, int64
 from graphls.ops.operands import (
     Sizes,
+    accepts_scalars,
     apply,
     axis_of,
     operand_of,
     shape_of,
-    takes_numbers,
     tensor_in,
     tensor_of,
     weight_of,
@@ -64,7 +64,7 @@ def expand_dims(x: TensorLike, axis: int) -> Tensor:
 
 
 @operation(also="numpy mint")
-@takes_numbers
+@accepts_scalars
 def squeeze(x: TensorLike, axis: int | tuple[int, ...] | None = None) -> Tensor:
     """x without some axes of size 1, or without all of them; raises GraphValueError for an axis of another size."""
     x = tensor_of(x)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from graphls.base.errors import GraphValueError
 from graphls.frontend.tensors import dispatch
@@ -27,8 +27,10 @@ from graphls.ops.network.network import matmul
 from graphls.ops.operands import floats, in_graph, tensor_of
 from graphls.ops.record import operation, operator_class
 
+Result = TypeVar("Result")
 
-def as_one(function: Callable[..., Any], *operands: object) -> Any:
+
+def as_one(function: Callable[..., Result], *operands: object) -> Result:
     """`function` of the operands in one float dtype, which rounds and casts as a single operation.
 
     16-bit floats are computed in float32 and rounded once, and mixed precision does not cast operations inside.
@@ -37,7 +39,8 @@ def as_one(function: Callable[..., Any], *operands: object) -> Any:
     dtype = tensors[0].dtype
     with dispatch.without_casts():
         results = function(*(cast(t, float32) if dtype.is_half else t for t in tensors))
-    return map_leaves(lambda t: cast(t, dtype) if dtype.is_half and t.dtype is float32 else t, results)
+    rounded: Result = map_leaves(lambda t: cast(t, dtype) if dtype.is_half and t.dtype is float32 else t, results)
+    return rounded
 
 
 def require_matrices(name: str, x: Tensor) -> Tensor:
@@ -102,8 +105,7 @@ def solve_triangular(matrix: TensorLike, rhs: TensorLike, lower: bool = True, ad
         triangle = tril(matrix) if lower else triu(matrix)
         return substituted(transposed(triangle) if adjoint else triangle, rhs, bool(lower) is not bool(adjoint))
 
-    result: Tensor = as_one(computed, matrix, rhs)
-    return result
+    return as_one(computed, matrix, rhs)
 
 
 def substituted(triangle: Tensor, rhs: Tensor, lower: bool) -> Tensor:
@@ -116,8 +118,7 @@ def substituted(triangle: Tensor, rhs: Tensor, lower: bool) -> Tensor:
 
     if not rhs.size:
         return rhs
-    result: Tensor = with_gradient(lambda a, b: _row_by_row(a, b, lower), gradient, triangle, rhs)
-    return result
+    return with_gradient(lambda a, b: _row_by_row(a, b, lower), gradient, triangle, rhs)
 
 
 def _row_by_row(triangle: Tensor, rhs: Tensor, lower: bool) -> Tensor:
@@ -151,8 +152,7 @@ def cholesky(input_x: TensorLike, upper: bool = False) -> Tensor:
         factor: Tensor = with_gradient(_column_by_column, _cholesky_gradient, _symmetric(x))
         return transposed(factor) if upper else factor
 
-    result: Tensor = as_one(computed, input_x)
-    return result
+    return as_one(computed, input_x)
 
 
 def _symmetric(x: Tensor) -> Tensor:
@@ -195,8 +195,7 @@ def cholesky_solve(input: TensorLike, input2: TensorLike, upper: bool = False) -
         factor, rhs = require_system("cholesky_solve", factor, rhs)
         return _solved(rhs, transposed(triu(factor)) if upper else tril(factor))
 
-    result: Tensor = as_one(computed, input, input2)
-    return result
+    return as_one(computed, input, input2)
 
 
 def _solved(rhs: Tensor, lower: Tensor) -> Tensor:
@@ -214,8 +213,7 @@ def cholesky_inverse(input_x: TensorLike, upper: bool = False) -> Tensor:
         require_square("cholesky_inverse", factor)
         return _solved(unit_matrices(factor), transposed(triu(factor)) if upper else tril(factor))
 
-    result: Tensor = as_one(computed, input_x)
-    return result
+    return as_one(computed, input_x)
 
 
 @operation(also="mint.linalg")
@@ -228,8 +226,7 @@ def qr(input: TensorLike, mode: str = "reduced") -> tuple[Tensor, Tensor]:
     if mode not in ("reduced", "complete"):
         raise GraphValueError(f"The mode of qr is 'reduced' or 'complete', not {mode!r}.")
     factors = thin_factors if mode == "reduced" else _full_factors
-    result: tuple[Tensor, Tensor] = as_one(factors, require_matrices("qr", tensor_of(input)))
-    return result
+    return as_one(factors, require_matrices("qr", tensor_of(input)))
 
 
 def thin_factors(x: Tensor) -> tuple[Tensor, Tensor]:
@@ -243,8 +240,7 @@ def thin_factors(x: Tensor) -> tuple[Tensor, Tensor]:
         return q, concat((r, matmul(transposed(q), cut(x, x.ndim - 1, rows, columns))), -1)
     if not x.size:
         return x, zeros((*x.shape[:-2], columns, columns), x.dtype)
-    result: tuple[Tensor, Tensor] = with_gradient(lambda x: _factors(x, columns), _qr_gradient, x)
-    return result
+    return with_gradient(lambda x: _factors(x, columns), _qr_gradient, x)
 
 
 def _full_factors(x: Tensor) -> tuple[Tensor, Tensor]:
@@ -271,8 +267,7 @@ def geqrf(input: TensorLike) -> tuple[Tensor, Tensor]:
 
     The first element of v, which is 1, is left out, as in LAPACK. Raises GraphValueError for fewer than two axes.
     """
-    result: tuple[Tensor, Tensor] = as_one(_reflections, require_matrices("geqrf", tensor_of(input)))
-    return result
+    return as_one(_reflections, require_matrices("geqrf", tensor_of(input)))
 
 
 def _reflections(x: Tensor) -> tuple[Tensor, Tensor]:
@@ -342,8 +337,7 @@ def orgqr(input: TensorLike, input2: TensorLike) -> Tensor:
             raise GraphValueError(f"orgqr takes no more columns than rows, not {packed.type}.")
         return _orthogonal(packed, scales, packed.shape[-1])
 
-    result: Tensor = as_one(computed, input, input2)
-    return result
+    return as_one(computed, input, input2)
 
 
 @operation(classes="Ormqr", settings="left transpose")
@@ -362,8 +356,7 @@ def ormqr(input: TensorLike, tau: TensorLike, other: TensorLike, left: bool = Tr
         product = _product(packed, scales, columns, reverse=bool(left) is not bool(transpose))
         return product if left else transposed(product)
 
-    result: Tensor = as_one(computed, input, tau, other)
-    return result
+    return as_one(computed, input, tau, other)
 
 
 def _require_reflections(name: str, packed: Tensor, scales: Tensor) -> None:

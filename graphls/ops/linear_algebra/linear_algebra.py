@@ -316,8 +316,7 @@ def matrix_exp(input: TensorLike) -> Tensor:
         require_square("matrix_exp", x)
         return _exponential(x) if x.size else x
 
-    result: Tensor = as_one(computed, input)
-    return result
+    return as_one(computed, input)
 
 
 def _exponential(x: Tensor) -> Tensor:

@@ -57,7 +57,7 @@ def factors_of(x: Tensor) -> Factors:
     def step(matrix: Tensor, i: Tensor) -> tuple[Tensor, Tensor]:
         column = abs(gather(matrix, i, -1))
         pivot = argmax(where(positions >= i, column, -1.0), -1)
-        matrix = exchanged(matrix, i, pivot)
+        matrix = swapped_rows(matrix, i, pivot)
         return eliminated(matrix, i, positions), pivot
 
     packed, pivots = scan(step, x, arange(size))
@@ -74,7 +74,7 @@ def eliminated(matrix: Tensor, i: Tensor, positions: Tensor) -> Tensor:
     return where(is_factor, as_column(factors), matrix - as_column(factors) * as_row(later))
 
 
-def exchanged(x: Tensor, i: Tensor, pivot: Tensor) -> Tensor:
+def swapped_rows(x: Tensor, i: Tensor, pivot: Tensor) -> Tensor:
     """The matrices with two rows swapped."""
     positions, other = row_indices(x.shape[-2]), as_column(pivot)
     order = where(positions == i, other, where(positions == other, i, positions))
@@ -84,7 +84,7 @@ def exchanged(x: Tensor, i: Tensor, pivot: Tensor) -> Tensor:
 def permuted(x: Tensor, pivots: Tensor, reverse: bool = False) -> Tensor:
     """The rows swapped by the pivots, one after the other, or with `reverse` swapped back."""
     steps = (movedim(pivots, -1, 0), arange(pivots.shape[-1]))
-    result: Tensor = scan(lambda rows, step: (exchanged(rows, step[1], step[0]), None), x, steps, reverse=reverse)[0]
+    result: Tensor = scan(lambda rows, step: (swapped_rows(rows, step[1], step[0]), None), x, steps, reverse=reverse)[0]
     return result
 
 
@@ -107,8 +107,7 @@ def lu_solve(b: TensorLike, LU_data: TensorLike, LU_pivots: TensorLike) -> Tenso
         packed, rhs = require_system("lu_solve", packed, rhs)
         return solved_by(Factors(packed, broadcast_to(pivots, packed.shape[:-1])), rhs) if rhs.size else rhs
 
-    result: Tensor = as_one(computed, b, LU_data)
-    return result
+    return as_one(computed, b, LU_data)
 
 
 @operation(classes="LuUnpack", settings="unpack_data unpack_pivots")
@@ -150,8 +149,7 @@ def matrix_solve(matrix: TensorLike, rhs: TensorLike, adjoint: bool = False) -> 
         matrix, rhs = require_system("matrix_solve", matrix, rhs)
         return solved(transposed(matrix) if adjoint else matrix, rhs)
 
-    result: Tensor = as_one(computed, matrix, rhs)
-    return result
+    return as_one(computed, matrix, rhs)
 
 
 def solved(matrix: Tensor, rhs: Tensor) -> Tensor:
@@ -163,8 +161,7 @@ def solved(matrix: Tensor, rhs: Tensor) -> Tensor:
 
     if not rhs.size:
         return rhs
-    result: Tensor = with_gradient(lambda a, b: solved_by(factors_of(a), b), gradient, matrix, rhs)
-    return result
+    return with_gradient(lambda a, b: solved_by(factors_of(a), b), gradient, matrix, rhs)
 
 
 @operation(also="mint mint.linalg.inv")
@@ -177,8 +174,7 @@ def inverse(input: TensorLike) -> Tensor:
     def computed(x: Tensor) -> Tensor:
         return solved(require_square("inverse", x), unit_matrices(x))
 
-    result: Tensor = as_one(computed, input)
-    return result
+    return as_one(computed, input)
 
 
 @operation
@@ -193,8 +189,7 @@ def pinv(x: TensorLike) -> Tensor:
             return transposed(_pseudo_inverse(transposed(x)))
         return _pseudo_inverse(x)
 
-    result: Tensor = as_one(computed, require_matrices("pinv", tensor_of(x)))
-    return result
+    return as_one(computed, require_matrices("pinv", tensor_of(x)))
 
 
 def _pseudo_inverse(x: Tensor) -> Tensor:
@@ -219,8 +214,7 @@ def lstsq(input: TensorLike, A: TensorLike) -> Tensor:
         solution = _least_squares(x, columns) if columns.size else matmul(transposed(x), columns)
         return solution if right.ndim == 2 else squeeze(solution, -1)
 
-    result: Tensor = as_one(computed, input, A)
-    return result
+    return as_one(computed, input, A)
 
 
 def _least_squares(x: Tensor, right: Tensor) -> Tensor:
@@ -248,11 +242,9 @@ def det(input: TensorLike) -> Tensor:
     def computed(x: Tensor) -> Tensor:
         if not require_square("det", x).size:
             return ones(x.shape[:-2], x.dtype)
-        result: Tensor = with_gradient(_determinant, _gradient, x)
-        return result
+        return with_gradient(_determinant, _gradient, x)
 
-    result: Tensor = as_one(computed, input)
-    return result
+    return as_one(computed, input)
 
 
 def _determinant(x: Tensor) -> Tensor:
@@ -281,11 +273,9 @@ def slogdet(input: TensorLike) -> tuple[Tensor, Tensor]:
     def computed(x: Tensor) -> tuple[Tensor, Tensor]:
         if not require_square("slogdet", x).size:
             return ones(x.shape[:-2], x.dtype), zeros(x.shape[:-2], x.dtype)
-        result: tuple[Tensor, Tensor] = with_gradient(_sign_and_logarithm, _gradient_of_logarithm, x)
-        return result
+        return with_gradient(_sign_and_logarithm, _gradient_of_logarithm, x)
 
-    result: tuple[Tensor, Tensor] = as_one(computed, input)
-    return result
+    return as_one(computed, input)
 
 
 def _sign_and_logarithm(x: Tensor) -> tuple[Tensor, Tensor]:
@@ -347,7 +337,7 @@ def _factored(x: Tensor) -> _Factors:
         sizes = where(logical_and(as_column(is_left), is_left), abs(matrix), -1.0)
         largest = argmax(reshape(sizes, (*x.shape[:-2], size * size)), -1)
         row, column = largest // size, largest % size
-        matrix = transposed(exchanged(transposed(exchanged(matrix, i, row)), i, column))
+        matrix = transposed(swapped_rows(transposed(swapped_rows(matrix, i, row)), i, column))
         return eliminated(matrix, i, positions), (row, column)
 
     packed, (rows, columns) = scan(step, x, arange(size - 2))

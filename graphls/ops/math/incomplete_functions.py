@@ -39,7 +39,7 @@ def igamma(input: TensorLike, other: TensorLike) -> Tensor:
 
     It is nan where either is negative, and where both are 0, or infinite.
     """
-    return wide_in_double(lambda a, x: with_slopes(_lower, _density_of_gamma, a, x), input, other)
+    return wide_in_double(lambda a, x: with_derivatives(_lower, _density_of_gamma, a, x), input, other)
 
 
 @operation(classes="Igammac")
@@ -49,7 +49,7 @@ def igammac(input: TensorLike, other: TensorLike) -> Tensor:
     def slope(a: Tensor, x: Tensor) -> Tensor:
         return -_density_of_gamma(a, x)
 
-    return wide_in_double(lambda a, x: with_slopes(_upper, slope, a, x), input, other)
+    return wide_in_double(lambda a, x: with_derivatives(_upper, slope, a, x), input, other)
 
 
 def _density_of_gamma(a: Tensor, x: Tensor) -> Tensor:
@@ -110,23 +110,23 @@ def _deviation(a: Tensor, x: Tensor) -> Tensor:
 
 
 def _series(a: Tensor, x: Tensor) -> Tensor:
-    def further(state: Carry) -> Carry:
+    def next_state(state: Carry) -> Carry:
         divisor, term, total = state
         divisor = divisor + 1.0
         term = term * (x / divisor)
         return divisor, term, total + term
 
-    def is_going(state: Carry) -> Tensor:
+    def condition(state: Carry) -> Tensor:
         return any_of(abs(state[1]) > abs(state[2]) * CLOSE)
 
     first = reciprocal(a)
-    return repeated(is_going, further, (a, first, first))[2]
+    return iterated(condition, next_state, (a, first, first))[2]
 
 
 def _fraction(a: Tensor, x: Tensor) -> Tensor:
     """Lentz's method, with the ratios of numerators (c) and of denominators (d)."""
 
-    def further(state: Carry) -> Carry:
+    def next_state(state: Carry) -> Carry:
         number, b, c, d, fraction, _ = state
         numerator, b = number * (a - number), b + 2.0
         d = reciprocal(not_zero(numerator * d + b))
@@ -137,7 +137,7 @@ def _fraction(a: Tensor, x: Tensor) -> Tensor:
     b = x - a + 1.0
     first = reciprocal(not_zero(b))
     state = ones_like(a), b, 1.0 / TINY / ones_like(a), first, first, zeros_like(a)
-    return repeated(is_changing, further, state)[4]
+    return iterated(is_changing, next_state, state)[4]
 
 
 CLOSE = 1e-14
@@ -167,7 +167,7 @@ def _sum(tensors: tuple[Tensor, ...]) -> Tensor:
     return result
 
 
-def with_slopes(function: Function, density: Function, *operands: Tensor) -> Tensor:
+def with_derivatives(function: Function, density: Function, *operands: Tensor) -> Tensor:
     """A function whose derivative by the last operand is a density, and by the others a finite difference."""
 
     def gradient(*arguments: Tensor) -> tuple[Tensor, ...]:
@@ -175,8 +175,7 @@ def with_slopes(function: Function, density: Function, *operands: Tensor) -> Ten
         slopes = [_difference(function, at, i) for i in range(len(at) - 1)]
         return tuple(sensitivity * slope for slope in (*slopes, density(*at)))
 
-    result: Tensor = with_gradient(function, gradient, *operands)
-    return result
+    return with_gradient(function, gradient, *operands)
 
 
 def _difference(function: Function, at: list[Tensor], index: int) -> Tensor:
@@ -223,15 +222,15 @@ def not_zero(x: Tensor) -> Tensor:
     return where(abs(x) < TINY, TINY, x)
 
 
-def repeated(is_going: Callable[[Carry], Tensor], further: Callable[[Carry], Carry], start: Carry) -> Carry:
-    """The state once `is_going` is false, or after _MOST_ITERATIONS iterations."""
+def iterated(condition: Callable[[Carry], Tensor], next_state: Callable[[Carry], Carry], start: Carry) -> Carry:
+    """The state once `condition` is false, or after _MOST_ITERATIONS iterations."""
     count = zeros_like(start[0]).sum()  # a number in the graph, also where there are no elements
 
     def continues(state: tuple[Tensor, Carry]) -> Tensor:
-        return (state[0] < float(_MOST_ITERATIONS)) & is_going(state[1])
+        return (state[0] < float(_MOST_ITERATIONS)) & condition(state[1])
 
     def step(state: tuple[Tensor, Carry]) -> tuple[Tensor, Carry]:
-        return state[0] + 1.0, further(state[1])
+        return state[0] + 1.0, next_state(state[1])
 
     result: Carry = while_loop(continues, step, (count, start))[1]
     return result
@@ -243,7 +242,7 @@ def betainc(a: TensorLike, b: TensorLike, x: TensorLike) -> Tensor:
 
     It is nan unless a and b are above 0 and x is between 0 and 1.
     """
-    return wide_in_double(lambda a, b, x: with_slopes(_beta, _density_of_beta, a, b, x), a, b, x)
+    return wide_in_double(lambda a, b, x: with_derivatives(_beta, _density_of_beta, a, b, x), a, b, x)
 
 
 def _density_of_beta(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
@@ -299,7 +298,7 @@ def _beta_fraction(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
         d = reciprocal(not_zero(numerator * d + 1.0))
         return not_zero(numerator / c + 1.0), d
 
-    def further(state: Carry) -> Carry:
+    def next_state(state: Carry) -> Carry:
         number, c, d, fraction, _ = state
         twice = number * 2.0
         even = number * (b - number) * x / ((before + twice) * (a + twice))
@@ -312,4 +311,4 @@ def _beta_fraction(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
 
     first = reciprocal(not_zero(1.0 - both * x / after))
     state = ones_like(a), ones_like(a), first, first, zeros_like(a)
-    return repeated(is_changing, further, state)[3]
+    return iterated(is_changing, next_state, state)[3]

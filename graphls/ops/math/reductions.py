@@ -34,12 +34,12 @@ from graphls.ops.operands import (
     Axis,
     Function,
     Sizes,
+    accepts_scalars,
     apply,
     axes_of,
     axis_of,
     float_of,
     in_single,
-    takes_numbers,
     tensor_of,
 )
 from graphls.ops.record import operation, operator_class, tensor_method
@@ -89,7 +89,7 @@ def _reduced(name: str, x: Tensor, axis: Axis, keepdims: bool) -> Tensor:
     return apply(name, x, axis=axes_of(axis, x.ndim), keepdims=bool(keepdims))
 
 
-def counted(x: TensorLike, dtype: object) -> Tensor:
+def in_sum_dtype(x: TensorLike, dtype: object) -> Tensor:
     """A tensor in the dtype of its sum: the given one, or int64 for bools."""
     x = tensor_of(x)
     if dtype is not None:
@@ -100,7 +100,7 @@ def counted(x: TensorLike, dtype: object) -> Tensor:
 @_reduction("reduce_sum", "ReduceSum", method=as_numpy_calls, also="numpy mint")
 def sum(x: TensorLike, axis: Axis = None, keepdims: bool = False, *, dtype: Any = None) -> Tensor:
     """The sum along axes, by default all of them, in the given dtype; bools are counted as int64."""
-    return _reduced("sum", counted(x, dtype), axis, keepdims)
+    return _reduced("sum", in_sum_dtype(x, dtype), axis, keepdims)
 
 
 @_reduction("reduce_mean", "ReduceMean", method=as_numpy_calls, also="numpy mint")
@@ -152,7 +152,7 @@ def _selected(name: str, x: TensorLike, initial: TensorLike | None, where: Tenso
 
 
 @operation(classes="ArgMaxWithValue", settings="axis keep_dims", via=_position_first, method=False, spelled=True)
-@takes_numbers
+@accepts_scalars
 def max(
     x: TensorLike, axis: int | None = None, keepdims: bool = False, *,
     initial: TensorLike | None = None, where: TensorLike | None = None,
@@ -166,7 +166,7 @@ def max(
 
 
 @operation(classes="ArgMinWithValue", settings="axis keep_dims", via=_position_first, method=False, spelled=True)
-@takes_numbers
+@accepts_scalars
 def min(
     x: TensorLike, axis: int | None = None, keepdims: bool = False, *,
     initial: TensorLike | None = None, where: TensorLike | None = None,
@@ -195,7 +195,7 @@ _LARGER: dict[str, Callable[[Any, Any], Tensor]] = {"max": maximum, "min": minim
 @_reduction("reduce_prod", "ReduceProd", method=as_numpy_calls, also="numpy mint")
 def prod(x: TensorLike, axis: Axis = None, keepdims: bool = False, dtype: Any = None) -> Tensor:
     """The product along axes, in the given dtype; bools are counted as int64."""
-    return _reduced("prod", counted(x, dtype), axis, keepdims)
+    return _reduced("prod", in_sum_dtype(x, dtype), axis, keepdims)
 
 
 @_reduction("reduce_any", "ReduceAny", method=as_numpy_calls, also="mint")
@@ -245,14 +245,14 @@ def _position(name: str, x: TensorLike, axis: int | None, keepdims: bool) -> Ten
 
 
 @operation(classes="Argmax", settings="axis output_type", via=_position_as, spelled=True, also="numpy mint")
-@takes_numbers
+@accepts_scalars
 def argmax(x: TensorLike, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """The int64 position of the largest number along an axis, or of all elements; the first of equal ones or nans."""
     return _position("argmax", x, axis, keepdims)
 
 
 @operation(classes="Argmin", settings="axis output_type", via=_position_as, spelled=True, also="numpy mint")
-@takes_numbers
+@accepts_scalars
 def argmin(x: TensorLike, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """The int64 position of the smallest number along an axis, or of all elements; the first of equal ones or nans."""
     return _position("argmin", x, axis, keepdims)
@@ -282,47 +282,47 @@ _Slices = tuple[Tensor, ...]
 
 
 @operation(classes="CumSum", settings="exclusive reverse", spelled=True, also="mint")
-@takes_numbers
+@accepts_scalars
 def cumsum(x: TensorLike, axis: int, dtype: Any = None, *, exclusive: bool = False, reverse: bool = False) -> Tensor:
     """Cumulative sums along an axis, in the given dtype; bools are counted as int64.
 
     `exclusive` leaves the element itself out, `reverse` sums from the end.
     """
-    x = counted(x, dtype)
+    x = in_sum_dtype(x, dtype)
     return apply("cumsum", x, axis=axis_of(axis, x.ndim), exclusive=bool(exclusive), reverse=bool(reverse))
 
 
 @operation(classes="CumProd", settings="exclusive reverse", spelled=True, also="numpy mint")
-@takes_numbers
+@accepts_scalars
 def cumprod(x: Tensor, axis: int, dtype: Any = None, *, exclusive: bool = False, reverse: bool = False) -> Tensor:
     """Cumulative products along an axis; otherwise as `cumsum`."""
-    (x,) = dispatch.cast_operands("cumprod", counted(x, dtype))
+    (x,) = dispatch.cast_operands("cumprod", in_sum_dtype(x, dtype))
     at = axis_of(axis, x.ndim)
 
     def computed(x: Tensor) -> Tensor:
         x = apply("reverse", x, axes=(at,)) if reverse else x
         (y,) = _scanned(_pairwise(mul), (x,), at)
-        y = _moved_up(y, at) if exclusive else y
+        y = _shifted(y, at) if exclusive else y
         return apply("reverse", y, axes=(at,)) if reverse else y
 
     return in_single(computed, x)
 
 
-def _moved_up(x: Tensor, axis: int) -> Tensor:
+def _shifted(x: Tensor, axis: int) -> Tensor:
     """The elements shifted by one position along an axis, after a 1."""
     first, others = cut(x, axis, 0, builtins.min(1, x.shape[axis])), cut(x, axis, 0, builtins.max(0, x.shape[axis] - 1))
     return concat((ones_like(first), others), axis)
 
 
 @operation
-@takes_numbers
+@accepts_scalars
 def logcumsumexp(x: TensorLike, axis: int) -> Tensor:
     """The logarithms of the cumulative sums of exp(x) along an axis, without overflow."""
     return in_single(lambda x: _scanned(_pairwise(logaddexp), (x,), axis)[0], float_of(x))
 
 
 @operation(classes="Cummax", settings="axis", also="mint")
-@takes_numbers
+@accepts_scalars
 def cummax(x: TensorLike, axis: int) -> tuple[Tensor, Tensor]:
     """The largest number up to each element along an axis, and its int64 position, the last of equal ones.
 
@@ -332,7 +332,7 @@ def cummax(x: TensorLike, axis: int) -> tuple[Tensor, Tensor]:
 
 
 @operation(classes="Cummin", settings="axis", also="mint")
-@takes_numbers
+@accepts_scalars
 def cummin(x: TensorLike, axis: int) -> tuple[Tensor, Tensor]:
     """The smallest number up to each element along an axis, and its int64 position, the last of equal ones.
 

@@ -33,9 +33,19 @@ from graphls.ops.math.elementwise import (
     not_equal,
     where,
 )
-from graphls.ops.math.reductions import amax, amin, any, argmax, counted, mean, std, sum, var
+from graphls.ops.math.reductions import amax, amin, any, argmax, in_sum_dtype, mean, std, sum, var
 from graphls.ops.network.network import matmul
-from graphls.ops.operands import Axis, apply, axes_of, axis_of, float_of, in_single, takes_numbers, tensor_in, tensor_of
+from graphls.ops.operands import (
+    Axis,
+    accepts_scalars,
+    apply,
+    axes_of,
+    axis_of,
+    float_of,
+    in_single,
+    tensor_in,
+    tensor_of,
+)
 from graphls.ops.record import operation, operator_class
 from graphls.ops.state import stop_gradient
 
@@ -70,7 +80,7 @@ def count_nonzero(x: TensorLike, axis: Axis = (), keepdims: bool = False, dtype:
 def nansum(x: TensorLike, axis: Axis = None, keepdims: bool = False, *, dtype: Any = None) -> Tensor:
     """The sum along axes without nans, in the given dtype; bools are counted as int64."""
     x = tensor_of(x)
-    return sum(counted(where(isnan(x), 0, x) if x.dtype.is_float else x, dtype), axis, keepdims)
+    return sum(in_sum_dtype(where(isnan(x), 0, x) if x.dtype.is_float else x, dtype), axis, keepdims)
 
 
 @operation(spelled=True)
@@ -151,7 +161,7 @@ def _widths(x: Tensor, y: Tensor, axis: int) -> Tensor:
 
 
 @operation(spelled=True)
-@takes_numbers
+@accepts_scalars
 def median(x: TensorLike, axis: int | None = -1, keepdims: bool = False) -> tuple[Tensor, Tensor]:
     """The median along an axis, the lower one of two, and its int64 position; nan where one is.
 
@@ -169,7 +179,7 @@ def median(x: TensorLike, axis: int | None = -1, keepdims: bool = False) -> tupl
 
 
 @operation(spelled=True)
-@takes_numbers
+@accepts_scalars
 def nanmedian(x: TensorLike, axis: int | None = -1, keepdims: bool = False) -> tuple[Tensor, Tensor]:
     """As `median`, without nans; nan where all elements are nan.
 

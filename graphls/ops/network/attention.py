@@ -11,16 +11,15 @@ from graphls.base.errors import GraphTypeError, GraphValueError
 from graphls.frontend.tensors import dispatch
 from graphls.frontend.tensors.tensor import Tensor, TensorLike
 from graphls.ops.arrays.shapes import broadcast_to, expand_dims, reshape, transpose
-from graphls.ops.grouped import together
 from graphls.ops.math.elementwise import cast, logical_and, logical_or, where
 from graphls.ops.math.reductions import all, amax
 from graphls.ops.network.network import dropout, matmul, softmax
-from graphls.ops.operands import Shape, apply, float_of, tensor_of
+from graphls.ops.operands import Shape, apply, float_of, single_session, tensor_of
 from graphls.ops.record import operation
 
 
 @operation(checks={"dropout_p": probability, "scale": optional(python_number)})
-@together
+@single_session
 def scaled_dot_product_attention(
     query: TensorLike, key: TensorLike, value: TensorLike, attn_mask: TensorLike | None = None, dropout_p: float = 0.0,
     is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,

@@ -10,7 +10,6 @@ from graphls.frontend.tensors.tensor import Tensor, TensorLike
 from graphls.ir.types import DType, int32
 from graphls.ops.arrays.creation import arange, one_hot
 from graphls.ops.arrays.shapes import expand_dims, gather, gather_elements, reshape
-from graphls.ops.grouped import together
 from graphls.ops.math.elementwise import (
     cast,
     exp,
@@ -22,25 +21,25 @@ from graphls.ops.math.reductions import any as any_of
 from graphls.ops.math.reductions import argmax, mean, sum
 from graphls.ops.network import network
 from graphls.ops.network.losses import (
+    binary_losses,
     check_reduction,
     class_indices,
     class_weights,
-    counted,
-    given_weight,
     operands,
     reduced,
     require_same_shape,
     require_tensors,
-    two_classes,
+    valid_labels,
+    weight_setting,
     weighted,
 )
 from graphls.ops.network.network import log_softmax, relu
-from graphls.ops.operands import apply, float_of, tensor_of
+from graphls.ops.operands import apply, float_of, single_session, tensor_of
 from graphls.ops.record import cell, operation, operator_class
 
 
 @operation(also="mint.nn.functional", checks={"label_smoothing": probability})
-@together
+@single_session
 def cross_entropy(
     input: TensorLike, target: Any, weight: Any = None, ignore_index: int = -100, reduction: str = "mean",
     label_smoothing: float = 0.0,
@@ -70,10 +69,10 @@ def cross_entropy(
 
 @cell(
     "NLLLoss", "weight ignore_index reduction", inputs="logits labels",
-    checks={"weight": given_weight, "ignore_index": integer},
+    checks={"weight": weight_setting, "ignore_index": integer},
 )  # fmt: skip
 @operation(also="mint.nn.functional", checks={"label_smoothing": probability})
-@together
+@single_session
 def nll_loss(
     inputs: TensorLike, target: TensorLike, weight: TensorLike | None = None, ignore_index: int = -100,
     reduction: str = "mean", label_smoothing: float = 0.0,
@@ -101,7 +100,7 @@ def _nll(
     axis = _class_axis(name, x)
     classes = x.shape[axis]
     shape = x.shape[:axis] + x.shape[axis + 1 :]
-    counts, labels = counted(
+    counts, labels = valid_labels(
         class_indices(name, target, shape, classes, integer(name, "ignore_index", ignored)), ignored
     )
     weights = class_weights(name, weight, classes, x.dtype)
@@ -145,7 +144,7 @@ def _one_or_two(name: str, setting: str, value: object) -> int:
 
 @cell(
     "MultiMarginLoss", "p margin reduction weight", inputs="x target", defaults={"margin": 1.0},
-    checks={"p": _one_or_two, "margin": number, "weight": given_weight},
+    checks={"p": _one_or_two, "margin": number, "weight": weight_setting},
 )  # fmt: skip
 @operation
 def multi_margin_loss(
@@ -180,7 +179,7 @@ def multilabel_margin_loss(input: TensorLike, target: TensorLike, reduction: str
     if x.ndim not in (1, 2):
         raise GraphValueError(f"{name} takes scores of the shape (N, C) or (C,), not {x.type}.")
     classes = x.shape[-1]
-    valid, labels = counted(class_indices(name, target, x.shape, classes, -1), -1)
+    valid, labels = valid_labels(class_indices(name, target, x.shape, classes, -1), -1)
     counts = _before_first_invalid(valid)
     named = _labelled_classes(labels, counts)
     pairs = logical_and(expand_dims(counts, -1), expand_dims(~named, -2))
@@ -203,12 +202,13 @@ def _labelled_classes(labels: Tensor, counts: Tensor) -> Tensor:
 
 def named_classes(target: Tensor) -> Tensor:
     """True for classes among the labels, which count up to the first -1, along the last axis."""
-    valid, labels = counted(target, -1)
+    valid, labels = valid_labels(target, -1)
     return _labelled_classes(labels, _before_first_invalid(valid))
 
 
 @cell(
-    "MultiLabelSoftMarginLoss", "weight reduction", inputs="x target", finite="target", checks={"weight": given_weight},
+    "MultiLabelSoftMarginLoss", "weight reduction", inputs="x target", finite="target",
+    checks={"weight": weight_setting},
 )  # fmt: skip
 @operation
 def multilabel_soft_margin_loss(
@@ -219,7 +219,7 @@ def multilabel_soft_margin_loss(
     dtype, (x, y) = operands(name, input, target)
     require_same_shape(name, x, y)
     _require_rows(name, x)
-    losses = two_classes(y, apply("softplus", -x), apply("softplus", x))
+    losses = binary_losses(y, apply("softplus", -x), apply("softplus", x))
     return reduced(name, sum(weighted(losses, weight), -1) / float(x.shape[-1]), reduction, dtype)
 
 
@@ -270,7 +270,7 @@ def _sigmoid_cross_entropy(logits: TensorLike, label: TensorLike) -> Tensor:
     name = "SigmoidCrossEntropyWithLogits"
     dtype, (x, y) = operands(name, logits, label)
     require_same_shape(name, x, y)
-    return cast(two_classes(y, apply("softplus", -x), apply("softplus", x)), dtype)
+    return cast(binary_losses(y, apply("softplus", -x), apply("softplus", x)), dtype)
 
 
 @operator_class("NLLLoss", "reduction ignore_index")
@@ -283,8 +283,8 @@ def _nll_loss(
     """
     loss = nll_loss(logits, labels, weight, ignore_index, reduction)
     weights = float_of(weight)
-    counts, classes = counted(class_indices("NLLLoss", labels, tensor_of(labels).shape, weights.size, ignore_index),
-                              ignore_index)  # fmt: skip
+    indices = class_indices("NLLLoss", labels, tensor_of(labels).shape, weights.size, ignore_index)
+    counts, classes = valid_labels(indices, ignore_index)
     return loss, sum(where(counts, gather(weights, classes), 0.0))
 
 

@@ -12,8 +12,17 @@ from graphls.ir.types import bfloat16
 from graphls.ops.arrays.arrangement import movedim
 from graphls.ops.arrays.pads import check_axes, check_padding, pads_of, sizes_of
 from graphls.ops.arrays.shapes import reshape, swapaxes
-from graphls.ops.grouped import together
-from graphls.ops.operands import Shape, ShapeLike, Sizes, apply, operand_of, shape_of, tensor_of, weight_of
+from graphls.ops.operands import (
+    Shape,
+    ShapeLike,
+    Sizes,
+    apply,
+    operand_of,
+    shape_of,
+    single_session,
+    tensor_of,
+    weight_of,
+)
 from graphls.ops.record import by_axes, operator_class
 
 
@@ -26,7 +35,7 @@ def conv(axes: int) -> Callable[..., Tensor]:
     shape (O,). Raises GraphTypeError and GraphValueError where sizes do not fit.
     """
 
-    @together
+    @single_session
     def convolution(
         input: TensorLike, weight: TensorLike, bias: TensorLike | None = None, stride: Sizes = 1,
         pad_mode: str = "valid", padding: Sizes = 0, dilation: Sizes = 1, groups: int = 1,
@@ -147,7 +156,7 @@ def channels_first(x: TensorLike, data_format: str, axes: int) -> Tensor:
     return movedim(x, -1, 1) if are_last(data_format, axes) and x.ndim > 1 else x
 
 
-def as_given(x: Tensor, data_format: str, axes: int) -> Tensor:
+def to_format(x: Tensor, data_format: str, axes: int) -> Tensor:
     """Images with channels first, converted to `data_format`."""
     return movedim(x, 1, -1) if are_last(data_format, axes) else x
 
@@ -185,7 +194,7 @@ def _convolution_operator(name: str, function: Callable[..., Tensor], axes: int)
         x, weight = channels_first(x, data_format, axes), channels_first(weight, data_format, axes)
         _check_kernels(name, weight, out_channel, kernel_size, mode, axes)
         steps = spatial(stride, axes), pad_mode, pad, spatial(dilation, axes)
-        return as_given(function(x, weight, None, *steps, group), data_format, axes)
+        return to_format(function(x, weight, None, *steps, group), data_format, axes)
 
     return convolved
 
@@ -232,7 +241,7 @@ def _input_gradient(
     padding = (pad_mode, pad) if pad_list is None else ("pad", pad_list)
     pads = pads_of(shape, weight.shape[2:], strides, *padding, dilations)
     geometry = {"strides": strides, "pads": pads, "dilations": dilations, "groups": group}
-    return as_given(apply("convolution_input_gradient", dout, weight, shape=shape, **geometry), data_format, 2)
+    return to_format(apply("convolution_input_gradient", dout, weight, shape=shape, **geometry), data_format, 2)
 
 
 @operator_class(
@@ -254,7 +263,7 @@ def _transposed_volumes(
         x, weight, None, spatial(stride, 3), pad, spatial(output_padding, 3), group, spatial(dilation, 3),
         pad_mode=pad_mode,
     )  # fmt: skip
-    return as_given(y, data_format, 3)
+    return to_format(y, data_format, 3)
 
 
 _SETTINGS = "out_channel kernel_size mode pad_mode pad stride dilation group data_format"

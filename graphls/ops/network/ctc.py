@@ -63,9 +63,9 @@ def ctc_loss(
     check_reduction(name, reduction)
     labels, times, counts = map(tensor_of, (targets, input_lengths, target_lengths))
     _check(name, x, labels, times, counts, blank)
-    spread = between_blanks(labels, blank, x.shape[2])
-    alphas = paths_forward(x, spread, blank, times)
-    losses = total_of(alphas, counts)
+    spread = with_blanks(labels, blank, x.shape[2])
+    alphas = forward_variables(x, spread, blank, times)
+    losses = negative_log_likelihood(alphas, counts)
     losses = where(losses > -IMPOSSIBLE / 10, 0.0 if zero_infinity else math.inf, losses)
     if reduction == "mean":
         losses = losses / cast(maximum(counts, 1), losses.dtype)
@@ -96,7 +96,7 @@ def check_lengths(name: str, setting: str, lengths: Tensor, most: int) -> None:
         raise GraphRuntimeError(message)
 
 
-def between_blanks(labels: Tensor, blank: int, classes: int) -> Tensor:
+def with_blanks(labels: Tensor, blank: int, classes: int) -> Tensor:
     """Labels with a blank before, between and after them: (N, 2 * S + 1); labels out of range are padding."""
     n, size = labels.shape
     own = clip_by_value(cast(labels, int64), 0, classes - 1)
@@ -105,7 +105,7 @@ def between_blanks(labels: Tensor, blank: int, classes: int) -> Tensor:
     return concat((pairs, full((n, 1), blank, dtype=int64)), 1)
 
 
-def paths_forward(x: Tensor, labels: Tensor, blank: int, times: Tensor, merges: bool = True) -> Tensor:
+def forward_variables(x: Tensor, labels: Tensor, blank: int, times: Tensor, merges: bool = True) -> Tensor:
     """The forward variables: logarithms of the probabilities of all prefixes, (T, N, positions).
 
     After the length of a sample they stay constant. With `merges`, consecutive equal labels are one label.
@@ -140,7 +140,7 @@ def _moved(x: Tensor, count: int, value: TensorLike) -> Tensor:
     return concat((full((n, count), value, dtype=x.dtype), cut(x, 1, 0, positions - count)), 1)
 
 
-def total_of(alphas: Tensor, counts: Tensor) -> Tensor:
+def negative_log_likelihood(alphas: Tensor, counts: Tensor) -> Tensor:
     """-log of the probability that a sample ends on its last label or on the blank after it."""
     last = alphas[-1]
     ends = expand_dims(cast(counts, int64) * 2, 1)
@@ -217,8 +217,8 @@ def _sparse_ctc_loss(
 
     def losses(x: Tensor) -> Tensor:
         blank = x.shape[2] - 1
-        alphas = paths_forward(log_softmax(x), between_blanks(labels, blank, x.shape[2]), blank, times, merges)
-        loss = total_of(alphas, minimum(counts, most))
+        alphas = forward_variables(log_softmax(x), with_blanks(labels, blank, x.shape[2]), blank, times, merges)
+        loss = negative_log_likelihood(alphas, minimum(counts, most))
         loss = where(loss > -IMPOSSIBLE / 10, math.inf, loss)
         return where(counts > cast(times, int64), 0.0 if ignore else math.inf, loss)
 

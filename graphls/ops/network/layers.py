@@ -28,7 +28,6 @@ from graphls.ops.arrays.shapes import (
     transpose,
 )
 from graphls.ops.control_flow import scan
-from graphls.ops.grouped import together
 from graphls.ops.linear_algebra.norms import vector_norm
 from graphls.ops.math.elementwise import (
     add,
@@ -55,6 +54,7 @@ from graphls.ops.operands import (
     floats,
     in_single,
     operand_of,
+    single_session,
     tensor_of,
     weight_of,
 )
@@ -77,7 +77,7 @@ def dense(input: TensorLike, weight: TensorLike, bias: TensorLike | None = None)
     return reduce(add, biases, matmul(x, weights if weights.ndim == 1 else transpose(weights)))
 
 
-@together
+@single_session
 def linear(x: TensorLike, weight: TensorLike, *biases: TensorLike) -> Tensor:
     """x @ weight.T plus biases; bfloat16 is rounded once, after the sum, as kernels do."""
     x, weight = dispatch.promoted(operand_of(x), weight_of(weight))
@@ -133,7 +133,7 @@ def embedding(
     if table.ndim != 2:
         raise GraphValueError(f"embedding takes a matrix as weight, not {table.type}.")
     if max_norm is not None:
-        table = _limited(weight, table, ids, max_norm, norm_type)
+        table = _renormalized(weight, table, ids, max_norm, norm_type)
     rows = gather(table, ids)
     if scale_grad_by_freq:
         rows = _with_gradient_over(rows, gather(_counts(ids, table.shape[0], table), ids))
@@ -155,7 +155,7 @@ def _counts(ids: Tensor, rows: int, like: Tensor) -> Tensor:
     return index_add(zeros(rows), flat, zeros(flat.shape) + 1, 0) if flat.size else zeros(rows)
 
 
-def _limited(weight: TensorLike, table: Tensor, ids: Tensor, max_norm: float, norm_type: float) -> Tensor:
+def _renormalized(weight: TensorLike, table: Tensor, ids: Tensor, max_norm: float, norm_type: float) -> Tensor:
     """The matrix with rows scaled down; the gradient passes straight through."""
     norms = vector_norm(cast(table, float32) if table.dtype.is_half else table, norm_type, 1, keepdims=True)
     is_used = expand_dims(_counts(ids, table.shape[0], table), 1) > 0.0

@@ -13,7 +13,6 @@ from graphls.frontend.tensors import dispatch
 from graphls.frontend.tensors.tensor import Symbol, Tensor, TensorLike, is_tensor
 from graphls.ir.types import DType, float32, int32, int64
 from graphls.ops.arrays.shapes import reshape
-from graphls.ops.grouped import together
 from graphls.ops.math.elementwise import (
     abs,
     add,
@@ -30,7 +29,7 @@ from graphls.ops.math.elementwise import (
 )
 from graphls.ops.math.reductions import amax, mean, sum
 from graphls.ops.math.transcendental import root
-from graphls.ops.operands import Operand, apply, floats, tensor_of
+from graphls.ops.operands import Operand, apply, floats, single_session, tensor_of
 from graphls.ops.record import cell, operation, operator_class
 
 REDUCTIONS = ("none", "mean", "sum")
@@ -42,9 +41,9 @@ def operands(name: str, *tensors: object) -> tuple[DType, tuple[Tensor, ...]]:
     Raises GraphTypeError for anything but tensors.
     """
     require_tensors(name, *tensors)
-    together = floats(*dispatch.cast_operands(name, *tensors))
-    dtype = together[0].dtype
-    return dtype, tuple(cast(t, float32) if dtype.is_half else t for t in together)
+    promoted = floats(*dispatch.cast_operands(name, *tensors))
+    dtype = promoted[0].dtype
+    return dtype, tuple(cast(t, float32) if dtype.is_half else t for t in promoted)
 
 
 def require_tensors(name: str, *tensors: object) -> None:
@@ -54,7 +53,7 @@ def require_tensors(name: str, *tensors: object) -> None:
             raise GraphTypeError(f"{name} takes tensors for logits and labels, not {type(tensor).__name__}.")
 
 
-def given_weight(cell: str, name: str, value: TensorLike | None) -> TensorLike | None:
+def weight_setting(cell: str, name: str, value: TensorLike | None) -> TensorLike | None:
     """A weight of the constructor of a cell, or None; raises GraphTypeError for anything but a tensor."""
     if value is not None:
         require_tensors(f"The {name} of {cell}", value)
@@ -65,10 +64,10 @@ def require_same_shape(name: str, first: Tensor, second: Tensor) -> None:
     """Raise GraphValueError where the shapes of predictions and labels differ."""
     if first.shape != second.shape:
         text = f"{name} takes labels in the shape of the predictions, {first.shape}, not {second.shape}"
-        raise GraphValueError(f"{text}{said_of_rank(first, second)}.")
+        raise GraphValueError(f"{text}{rank_advice(first, second)}.")
 
 
-def said_of_rank(first: Tensor, second: Tensor) -> str:
+def rank_advice(first: Tensor, second: Tensor) -> str:
     """Advice for shapes that differ by a last axis of size 1."""
     if first.shape == (*second.shape, 1):
         return "; labels.expand_dims(-1) has it"
@@ -94,13 +93,13 @@ def class_indices(
     return apply("check_labels", labels, classes=classes, ignored=ignored)
 
 
-def counted(labels: Tensor, ignored: int) -> tuple[Tensor, Tensor]:
+def valid_labels(labels: Tensor, ignored: int) -> tuple[Tensor, Tensor]:
     """A mask of the labels that count, and the labels with class 0 in place of the others."""
     counts = labels != ignored
     return counts, where(counts, labels, 0)
 
 
-def two_classes(labels: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
+def binary_losses(labels: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
     """Losses of two classes, weighted by the probability of the first one."""
     return labels * positive + (1.0 - labels) * negative
 
@@ -162,7 +161,7 @@ def l1_loss(input: TensorLike, target: TensorLike, reduction: str = "mean") -> T
 
 @cell("SmoothL1Loss", "beta reduction", inputs="logits labels", finite="labels", checks={"beta": positive})
 @operation(classes="SmoothL1Loss", settings="beta reduction", also="mint.nn.functional", checks={"beta": positive})
-@together
+@single_session
 def smooth_l1_loss(input: TensorLike, target: TensorLike, beta: float = 1.0, reduction: str = "none") -> Tensor:
     """d ** 2 / (2 * beta) where the absolute difference d is below `beta`, and d - beta / 2 elsewhere."""
     dtype, (x, y) = operands("smooth_l1_loss", input, target)
@@ -175,7 +174,7 @@ def smooth_l1_loss(input: TensorLike, target: TensorLike, beta: float = 1.0, red
 
 @cell("HuberLoss", "reduction delta", inputs="logits labels", finite="labels", checks={"delta": positive})
 @operation(checks={"delta": positive})
-@together
+@single_session
 def huber_loss(input: TensorLike, target: TensorLike, reduction: str = "mean", delta: float = 1.0) -> Tensor:
     """d ** 2 / 2 where the absolute difference d is `delta` at most, and delta * (d - delta / 2) elsewhere."""
     dtype, difference = _difference("huber_loss", input, target)
@@ -187,7 +186,7 @@ def huber_loss(input: TensorLike, target: TensorLike, reduction: str = "mean", d
 
 @cell("BCELoss", "weight reduction", inputs="logits labels", finite="labels")
 @operation(classes="BinaryCrossEntropy", settings="reduction", also="mint.nn.functional")
-@together
+@single_session
 def binary_cross_entropy(
     logits: TensorLike, labels: TensorLike, weight: TensorLike | None = None, reduction: str = "mean"
 ) -> Tensor:
@@ -197,13 +196,13 @@ def binary_cross_entropy(
     """
     dtype, (p, y) = operands("binary_cross_entropy", logits, labels)
     require_same_shape("binary_cross_entropy", p, y)
-    losses = two_classes(y, -log(p + 1e-12), -log(1.0 - p + 1e-12))
+    losses = binary_losses(y, -log(p + 1e-12), -log(1.0 - p + 1e-12))
     return reduced("binary_cross_entropy", weighted(losses, weight), reduction, dtype)
 
 
 @cell("BCEWithLogitsLoss", "reduction weight pos_weight", inputs="logits labels", finite="labels")
 @operation(classes="BCEWithLogitsLoss", settings="reduction")
-@together
+@single_session
 def binary_cross_entropy_with_logits(
     logits: TensorLike, label: TensorLike, weight: Any = None, pos_weight: TensorLike | None = None,
     reduction: str = "mean",
@@ -215,12 +214,12 @@ def binary_cross_entropy_with_logits(
     name = "binary_cross_entropy_with_logits"
     dtype, (x, y) = operands(name, logits, label)
     require_same_shape(name, x, y)
-    losses = two_classes(y, weighted(apply("softplus", -x), pos_weight), apply("softplus", x))
+    losses = binary_losses(y, weighted(apply("softplus", -x), pos_weight), apply("softplus", x))
     return reduced(name, weighted(losses, weight), reduction, dtype)
 
 
 @operation(classes="KLDivLoss", settings="reduction", also="mint.nn.functional")
-@together
+@single_session
 def kl_div(logits: TensorLike, labels: TensorLike, reduction: str = "mean") -> Tensor:
     """labels * (log(labels) - logits), and 0 for labels of 0: logits are logarithms, labels are probabilities.
 

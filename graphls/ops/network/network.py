@@ -18,7 +18,6 @@ from graphls.ir.types import DTypeLike, bool_, uint8
 from graphls.ops.arrays.creation import one_hot, ones
 from graphls.ops.arrays.shapes import broadcast_to, cut, reshape, swapaxes
 from graphls.ops.gradients import with_gradient
-from graphls.ops.grouped import together
 from graphls.ops.math.elementwise import (
     abs,
     cast,
@@ -36,12 +35,13 @@ from graphls.ops.math.elementwise import (
 from graphls.ops.math.reductions import argmax
 from graphls.ops.operands import (
     ShapeLike,
+    accepts_scalars,
     apply,
     axis_of,
     float_of,
     in_single,
     numbers,
-    takes_numbers,
+    single_session,
     tensor_of,
     weight_of,
 )
@@ -82,7 +82,7 @@ def sigmoid(x: TensorLike) -> Tensor:
 
 
 @operation(classes="GeLU Gelu")
-@together
+@single_session
 def gelu(x: TensorLike, approximate: str = "none") -> Tensor:
     """x times the normal distribution function at x; "tanh" approximates it (Hendrycks and Gimpel, 2016).
 
@@ -103,8 +103,7 @@ _STEEPNESS = math.sqrt(8 / math.pi)
 
 def _approximate_gelu(x: Tensor) -> Tensor:
     """As (1 + tanh(u)) / 2 is the logistic function of 2 * u, which is exact far below 0."""
-    result: Tensor = with_gradient(lambda x: mul(x, _parts(x)[1]), _approximate_gelu_gradient, x)
-    return result
+    return with_gradient(lambda x: mul(x, _parts(x)[1]), _approximate_gelu_gradient, x)
 
 
 def _parts(x: Tensor) -> tuple[Tensor, Tensor]:
@@ -125,14 +124,14 @@ def _approximate_gelu_gradient(x: Tensor, result: Tensor, sensitivity: Tensor) -
 
 
 @operation(names="swish", cells="SiLU", also="mint.nn.functional")
-@together
+@single_session
 def silu(x: TensorLike) -> Tensor:
     """x * sigmoid(x)."""
     return in_single(lambda x: mul(x, sigmoid(x)), float_of(x))
 
 
 @operation(classes="Softmax", cells="Softmax", settings="axis", also="mint mint.nn.functional")
-@takes_numbers
+@accepts_scalars
 def softmax(x: TensorLike, axis: int = -1, *, dtype: DTypeLike | None = None) -> Tensor:
     """exp(x) divided by its sum along an axis; with a `dtype`, x is cast to that first."""
     x = float_of(x if dtype is None else cast(tensor_of(x), dtype))
@@ -140,7 +139,7 @@ def softmax(x: TensorLike, axis: int = -1, *, dtype: DTypeLike | None = None) ->
 
 
 @operation(classes="LogSoftmax", cells="LogSoftmax", settings="axis", also="mint mint.nn.functional mint.special")
-@takes_numbers
+@accepts_scalars
 def log_softmax(logits: TensorLike, axis: int = -1, *, dtype: DTypeLike | None = None) -> Tensor:
     """The logarithm of the softmax along an axis; with a `dtype`, `logits` are cast to that first."""
     x = float_of(logits if dtype is None else cast(tensor_of(logits), dtype))
@@ -286,7 +285,7 @@ def _uniform(shape: tuple[int, ...]) -> Tensor:
 
 
 @operation(classes="Elu", cells="ELU", settings="alpha", also="mint.nn.functional")
-@together
+@single_session
 def elu(input_x: TensorLike, alpha: TensorLike = 1.0) -> Tensor:
     """x where it is positive and alpha * (exp(x) - 1) elsewhere."""
     x = float_of(input_x)
@@ -294,7 +293,7 @@ def elu(input_x: TensorLike, alpha: TensorLike = 1.0) -> Tensor:
 
 
 @operation(classes="SeLU", cells="SeLU", also="mint.nn.functional")
-@together
+@single_session
 def selu(input_x: TensorLike) -> Tensor:
     """scale * elu(x, alpha) with the constants that keep mean 0 and variance 1 (Klambauer et al., 2017)."""
     alpha, scale = 1.6732632423543772, 1.0507009873554805
@@ -308,7 +307,7 @@ def _not_positive(x: Tensor) -> Tensor:
 
 
 @operation(classes="CeLU", cells="CELU", settings="alpha", checks={"alpha": number})
-@together
+@single_session
 def celu(x: TensorLike, alpha: float = 1.0) -> Tensor:
     """x where it is positive and alpha * (exp(x / alpha) - 1) elsewhere; raises GraphValueError for an alpha of 0."""
     if alpha == 0:
@@ -318,28 +317,28 @@ def celu(x: TensorLike, alpha: float = 1.0) -> Tensor:
 
 
 @operation(classes="Mish", cells="Mish", also="mint.nn.functional")
-@together
+@single_session
 def mish(x: TensorLike) -> Tensor:
     """x * tanh(log(1 + exp(x))) (Misra, 2019)."""
     return in_single(lambda x: mul(x, tanh(apply("softplus", x))), float_of(x))
 
 
 @operation(classes="FastGeLU FastGelu", cells="FastGelu")
-@together
+@single_session
 def fast_gelu(x: TensorLike) -> Tensor:
     """x * sigmoid(1.702 * x), an approximation of gelu."""
     return in_single(lambda x: mul(x, sigmoid(mul(x, 1.702))), float_of(x))
 
 
 @operation(names="hsigmoid", classes="HSigmoid", cells="HSigmoid", also="mint.nn.functional")
-@together
+@single_session
 def hardsigmoid(input: TensorLike) -> Tensor:
     """(x + 3) / 6, clipped to [0, 1]."""
     return relu6(float_of(input) + 3.0) * (1 / 6)
 
 
 @operation(names="hswish", classes="HSwish", cells="HSwish", also="mint.nn.functional")
-@together
+@single_session
 def hardswish(x: TensorLike) -> Tensor:
     """x * hardsigmoid(x), which is 0 below -3, also at -inf."""
     x = float_of(x)

@@ -19,17 +19,16 @@ from graphls.ops.arrays.arrangement import movedim
 from graphls.ops.arrays.creation import full
 from graphls.ops.arrays.shapes import expand_dims, reshape, stack
 from graphls.ops.collectives import all_gathered
-from graphls.ops.grouped import together
 from graphls.ops.math.elementwise import cast, maximum, rsqrt, square, sub
 from graphls.ops.math.reductions import mean, sum
-from graphls.ops.network.convolution import as_given, channels_first
-from graphls.ops.operands import Sizes, apply, axis_of, float_of, shape_of, state_of, tensor_of
+from graphls.ops.network.convolution import channels_first, to_format
+from graphls.ops.operands import Sizes, apply, axis_of, float_of, shape_of, single_session, state_of, tensor_of
 from graphls.ops.record import cell, operation, operator_class
 from graphls.ops.state import assign, stop_gradient
 
 
 @operation
-@together
+@single_session
 def layer_norm(
     input: TensorLike, normalized_shape: Sizes, weight: TensorLike | None = None, bias: TensorLike | None = None,
     eps: float = 1e-5,
@@ -46,7 +45,7 @@ def layer_norm(
     return normalised_from(x, -len(shape), weight, bias, eps)
 
 
-@together
+@single_session
 def normalised_from(x: Tensor, axis: int, weight: TensorLike | None, bias: TensorLike | None, eps: float) -> Tensor:
     """x normalised over `axis` and all later axes, then scaled and shifted by tensors that broadcast from the last."""
     wide = _wide(x)
@@ -56,7 +55,7 @@ def normalised_from(x: Tensor, axis: int, weight: TensorLike | None, bias: Tenso
 
 
 @operation(classes="RmsNorm", settings="epsilon")
-@together
+@single_session
 def rms_norm(x: TensorLike, gamma: TensorLike, epsilon: float = 1e-6) -> tuple[Tensor, Tensor]:
     """x / sqrt(mean of x ** 2 + epsilon) * gamma over the last axes, as many as gamma has, and 1 / that root.
 
@@ -73,7 +72,7 @@ def rms_norm(x: TensorLike, gamma: TensorLike, epsilon: float = 1e-6) -> tuple[T
 
 
 @operation(checks={"num_groups": integer})
-@together
+@single_session
 def group_norm(
     input: TensorLike, num_groups: int, weight: TensorLike | None = None, bias: TensorLike | None = None,
     eps: float = 1e-5,
@@ -95,7 +94,7 @@ def group_norm(
 
 
 @operation
-@together
+@single_session
 def batch_norm(
     input_x: TensorLike, running_mean: TensorLike, running_var: TensorLike, weight: Any = None, bias: Any = None,
     training: bool = False, momentum: float = 0.1, eps: float = 1e-5,
@@ -239,7 +238,7 @@ def _batch_norm(
     else:
         used = in_own_dtype(mean), in_own_dtype(variance)
     y = batch_norm(x, mean, variance, scale, bias, bool(is_training), momentum, epsilon)
-    return (as_given(y, data_format, 2), *used, *used)
+    return (to_format(y, data_format, 2), *used, *used)
 
 
 def _moments(x: Tensor) -> tuple[Tensor, Tensor]:

@@ -19,7 +19,7 @@ from graphls.ops.arrays.pads import Windows, check_axes, check_padding, pads_of,
 from graphls.ops.arrays.shapes import check_range, reshape
 from graphls.ops.math.elementwise import add, cast, mod, mul
 from graphls.ops.math.transcendental import root
-from graphls.ops.network.convolution import FORMATS, are_last, as_given, channels_first, spatial
+from graphls.ops.network.convolution import FORMATS, are_last, channels_first, spatial, to_format
 from graphls.ops.operands import Shape, ShapeLike, Sizes, apply, float_of, shape_of, tensor_of
 from graphls.ops.record import by_axes, operation, operator_class
 
@@ -177,7 +177,7 @@ def _pool(function: Callable[..., Any]) -> Callable[..., Any]:
     ) -> Any:
         windows = spatial(kernel_size, 2), spatial(strides, 2)
         y = function(channels_first(x, data_format, 2), *windows, pad_mode=_lower(pad_mode))
-        return map_leaves(lambda t: as_given(t, data_format, 2), y)
+        return map_leaves(lambda t: to_format(t, data_format, 2), y)
 
     return pooled
 
@@ -192,7 +192,7 @@ def _max_pool_volumes(
         channels_first(x, data_format, 3), spatial(kernel_size, 3), spatial(strides, 3), pad_list,
         ceil_mode=is_ceiled, pad_mode=_lower(pad_mode),
     )  # fmt: skip
-    return as_given(y, data_format, 3)
+    return to_format(y, data_format, 3)
 
 
 @operator_class(
@@ -212,7 +212,7 @@ def _avg_pool_volumes(
         sides = pads_of(x.shape, kernel, steps, mode, pad)
         mode, pad = "pad", tuple(n for pair in zip(sides[:3], sides[3:], strict=True) for n in pair)
     y = avg_pool3d(x, kernel, steps, pad, ceil_mode, count_include_pad, divisor_override, pad_mode=mode)
-    return as_given(y, data_format, 3)
+    return to_format(y, data_format, 3)
 
 
 def _max_pool_with_positions(x: Tensor, kernel_size: Sizes, stride: Sizes, *, pad_mode: str) -> tuple[Tensor, Tensor]:
@@ -240,7 +240,7 @@ def _volumes_with_positions(
 ) -> Any:  # fmt: skip
     pooled = _with_positions(max_pool3d)
     y = pooled(channels_first(x, data_format, 3), ksize, strides, pads, dilation, ceil_mode, argmax_type)
-    return map_leaves(lambda t: as_given(t, data_format, 3), y)
+    return map_leaves(lambda t: to_format(t, data_format, 3), y)
 
 
 _SETTINGS = "kernel_size strides pad_mode data_format"
@@ -320,7 +320,7 @@ def _unpool(function: Callable[..., Any], axes: int) -> Callable[..., Any]:
         if output_size and are_last(data_format, axes):
             output_size = (output_size[0], output_size[-1], *output_size[1:-1])
         y = function(x, positions, ksize, strides, pads, output_size)
-        return as_given(y, data_format, axes)
+        return to_format(y, data_format, axes)
 
     return unpooled
 

@@ -16,7 +16,7 @@ from graphls.passes.autodiff.gradient_loops import LoopBackward
 from graphls.passes.autodiff.gradient_parts import Parts, Tape, active_values, check_gradients
 from graphls.passes.manager import register_pass
 from graphls.passes.rewrite import Rewriter
-from graphls.primitives.faults import is_ours, tell
+from graphls.primitives.faults import is_builtin, raise_from_rule
 
 
 @register_pass
@@ -157,9 +157,9 @@ class Backward(Parts):
         try:
             results = rule(self.e, g, *values, **node.attrs)
         except Exception as error:
-            tell(node.primitive, "vjp", error)
+            raise_from_rule(node.primitive, "vjp", error)
         results = results if isinstance(results, tuple) else (results,)
-        if not is_ours(node.primitive):
+        if not is_builtin(node.primitive):
             check_gradients(node, values, results)
         for value, gradient in zip(node.inputs, results, strict=True):
             if gradient is not None and value in active:

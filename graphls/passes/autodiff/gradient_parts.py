@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from graphls.ir.build import Builder
 from graphls.ir.graph import Node, Value, uses, with_blocks
 from graphls.ir.types import Type
-from graphls.primitives.faults import listed, unfit
+from graphls.primitives.faults import listed, mismatch
 from graphls.primitives.loops import each_iteration
 
 
@@ -40,7 +40,7 @@ def check_gradients(node: Node, values: Sequence[Value], results: tuple[object, 
         return
     received = listed(result.type if isinstance(result, Value) else result for result in results)
     text = f"a gradient, or None, is wanted for each operand: {listed(operands)}"
-    raise unfit(node.primitive, "vjp", received, text).at(node.loc)
+    raise mismatch(node.primitive, "vjp", received, text).at(node.loc)
 
 
 def _is_gradient(result: object, operand: Type) -> bool:

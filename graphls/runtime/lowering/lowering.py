@@ -15,7 +15,7 @@ from graphls.base.errors import GraphlsError
 from graphls.ir.graph import Graph, Node, Value
 from graphls.ir.reachability import computes_nothing
 from graphls.ir.types import TOKEN, DType, Type, bfloat16
-from graphls.primitives.faults import missing
+from graphls.primitives.faults import missing_rule
 from graphls.runtime.lowering.fences import captured, fenced, is_alias
 from graphls.runtime.lowering.finite import any_not_finite, checked_and_yielded, only_checked
 from graphls.runtime.lowering.indices import FAULT, Indices
@@ -154,7 +154,7 @@ class Lowering(Rules):
         """Emit the results by the rule of the primitive."""
         primitive = node.primitive
         if primitive.onnx is None:
-            raise missing(primitive, "onnx")
+            raise missing_rule(primitive, "onnx")
         names, out_types = self.lowered_results(node)
         for value, kind, name in zip(node.outputs, out_types, names, strict=True):
             self.set_form(value, kind.dtype, name, rounds=primitive.half == "rounded")

@@ -10,7 +10,7 @@ from onnx import GraphProto, ModelProto, ValueInfoProto
 
 from graphls.ir.graph import Node
 from graphls.ir.types import Type
-from graphls.primitives.faults import listed, tell, unfit
+from graphls.primitives.faults import listed, mismatch, raise_from_rule
 from graphls.runtime.lowering.kernel_tables import ir_version
 from graphls.runtime.lowering.types import ELEMENT_TYPES, describe
 from graphls.runtime.lowering.values import Values
@@ -25,12 +25,12 @@ def results_of(e: Values, node: Node, operands: Sequence[Any], rule: Callable[[]
     try:
         result = rule()
     except Exception as error:
-        tell(node.primitive, "onnx", error)
+        raise_from_rule(node.primitive, "onnx", error)
     names = result if isinstance(result, tuple) else (result,)
     known = {*operands, *(t.name for t in e.main.initializer), *(n for o in e.body.node for n in o.output)}
     if len(names) != len(node.outputs) or not all(isinstance(name, str) and name in known for name in names):
         expected = f"the name of a tensor that was given or made is wanted for each result, {len(node.outputs)} in all"
-        raise unfit(node.primitive, "onnx", listed(names), expected)
+        raise mismatch(node.primitive, "onnx", listed(names), expected)
     model = _model_of(e, begun, operands, names)
     if model is not None:
         _check(node, model, names, e.out_types)
@@ -65,11 +65,11 @@ def _check(node: Node, model: ModelProto, names: Sequence[str], types: Sequence[
     except Exception as error:  # of several kinds, one for each part of ONNX
         reason = str(error).strip().rstrip(".").replace("[", "").replace("]", "")
         operators = f"operators that ONNX refuses ({' '.join(reason.splitlines()[:1])})"
-        raise unfit(node.primitive, "onnx", operators, f"{listed(types)} is wanted") from error
+        raise mismatch(node.primitive, "onnx", operators, f"{listed(types)} is wanted") from error
     infos = {info.name: info for info in inferred.graph.output}
     inferred_types = [_as_inferred(infos.get(name), kind) for name, kind in zip(names, types, strict=True)]
     if inferred_types != list(types):
-        raise unfit(node.primitive, "onnx", listed(inferred_types), f"its type rule says {listed(types)}")
+        raise mismatch(node.primitive, "onnx", listed(inferred_types), f"its type rule says {listed(types)}")
 
 
 def _context_of(model: ModelProto) -> Any:

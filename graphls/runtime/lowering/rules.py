@@ -13,7 +13,7 @@ from onnx import NodeProto
 
 from graphls.ir.graph import Node
 from graphls.ir.types import Type, bfloat16
-from graphls.primitives.faults import is_ours
+from graphls.primitives.faults import is_builtin
 from graphls.runtime.lowering.indices import Indices
 from graphls.runtime.lowering.plugin_rules import results_of
 from graphls.runtime.lowering.target import Target, rounds_once
@@ -109,7 +109,7 @@ class Rules(Values):
 
     def _results(self, node: Node, operands: Sequence[Any]) -> tuple[str, ...]:
         """Append the operators of a node; rules of loops lower their regions, too, in types of their own."""
-        if not is_ours(node.primitive):
+        if not is_builtin(node.primitive):
             return results_of(self, node, operands, partial(self._rule_results, node, operands))
         return self._rule_results(node, operands)
 
