@@ -55,7 +55,7 @@ class _CellGraphExecutor:
         """
         step = next((step for step, number in self._numbers.items() if str(number) == exec_id.rpartition(".")[2]), None)
         if step is None or ir_type not in ("onnx_ir", "anf_ir"):
-            text = f"There is no graph {exec_id!r} as {ir_type!r}; compile gives names, for 'onnx_ir' and 'anf_ir'."
+            text = f"There is no graph {exec_id!r} as {ir_type!r}; compile returns names, for 'onnx_ir' and 'anf_ir'."
             raise GraphValueError(text)
         return step.onnx.SerializeToString() if ir_type == "onnx_ir" else dump(step.graph)
 

@@ -98,7 +98,7 @@ class _MicroBatch(Cell):
     def construct(self, i: int, *inputs: Tensor) -> tuple[Any, ...]:
         for x in inputs:
             if x.shape[0] % self.micro_size:
-                message = f"{x.shape[0]} rows are no {self.micro_size} equal parts; give a batch of another size."
+                message = f"{x.shape[0]} rows do not divide into {self.micro_size} equal parts; change the batch size."
                 raise GraphValueError(message)
         sizes = [x.shape[0] // self.micro_size for x in inputs]
         return tuple(x[i * size : (i + 1) * size] for x, size in zip(inputs, sizes, strict=True))

@@ -194,6 +194,6 @@ def _compiled_steps() -> list[Compiled]:
 def _profile_text(step: Compiled) -> str:
     """The profile of a step on zeros; raises GraphRuntimeError for a loop, which may not end on zeros."""
     if any(node.primitive.name == "while_loop" for node in walk(step.graph)):
-        raise GraphRuntimeError("It has a loop that inputs end; call `step.profile` with inputs that do.")
+        raise GraphRuntimeError("It has a loop whose end depends on inputs; call `step.profile` with inputs.")
     inputs = [np.zeros(value.type.shape, value.type.dtype.numpy) for value in step.graph.inputs]
     return f"{step!r}{os.linesep}{measure(step._step, inputs, 5)}"

@@ -70,7 +70,7 @@ def enable_dynamic(**kwargs: object) -> Callable[[Callable[..., object]], Callab
     dynamic size, GraphValueError for an unknown argument, and both in a call with arguments that are not as declared.
     """
     if not kwargs or not all(isinstance(item, Tensor) and has_declarations(item) for item in kwargs.values()):
-        raise GraphTypeError(f"enable_dynamic takes tensors with an open size by name, and not {kwargs}.")
+        raise GraphTypeError(f"enable_dynamic takes tensors with a dynamic size by name, not {kwargs}.")
 
     def decorate(function: Callable[..., object]) -> Callable[..., Any]:
         declared = declared_inputs(function, (), kwargs)

@@ -84,7 +84,7 @@ def test_keys_of_groups() -> None:
     first["lr"], second["lr"] = 0.25, Tensor(0.125)
     ops.assign(first["lr"], first["lr"] * 2)
     assert rates(optimizer) == [0.5, 0.125] == [float(rate.asnumpy()) for rate in optimizer.lrs]
-    with pytest.raises(ValueError, match="'eps' of a group is given when the optimizer is made"):
+    with pytest.raises(ValueError, match="'eps' of a group is set when the optimizer is created"):
         first["eps"] = 1.0
 
 

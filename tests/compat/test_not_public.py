@@ -101,7 +101,7 @@ def test_parts_of_a_batch() -> None:
     assert float(cells.VirtualDatasetCellTriple(net)(x, y)) == float(net(x, y))
     weights = module("nn.wrap.cell_wrapper")._BroadCastCell(net.trainable_params())()
     assert [w.tolist() for w in weights] == [p.tolist() for p in net.trainable_params()]
-    with pytest.raises(ValueError, match="4 rows are no 3 equal parts"):
+    with pytest.raises(ValueError, match="4 rows do not divide into 3 equal parts"):
         cells.PipelineCell(net, 3)(x, y)
     for wrong, error in ((0, ValueError), (1.5, TypeError)):
         with pytest.raises(error, match="micro_size"):
@@ -313,7 +313,7 @@ def test_the_profiler_runs_no_loop_on_inputs_that_are_not_the_scripts(tmp_path: 
 
     step = gl.compile(Doubled(), Tensor(3.0))  # on zeros it would run for ever
     profiler = module("profiler").Profiler(output_path=str(tmp_path))
-    with pytest.warns(UserWarning, match="could not be profiled: It has a loop that inputs end"):
+    with pytest.warns(UserWarning, match="could not be profiled: It has a loop whose end depends on inputs"):
         profiler.analyse()
     assert float(step(Tensor(3.0))) == 192.0
 

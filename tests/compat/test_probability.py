@@ -67,7 +67,7 @@ def test_divergences(name: str) -> None:
     np.testing.assert_allclose(float(own.kl_loss(name, *parameters)), integral, rtol=1e-3)
     total = float(own.cross_entropy(name, *parameters))
     np.testing.assert_allclose(total, integral + wanted.entropy(), rtol=1e-3)
-    with pytest.raises(ValueError, match=f"kl_loss knows '{name}' only, not 'Other'"):
+    with pytest.raises(ValueError, match=f"kl_loss supports only '{name}', not 'Other'"):
         own.kl_loss("Other", *parameters)
 
 
@@ -84,7 +84,7 @@ def test_parameters_of_a_call_and_of_a_graph() -> None:
     np.testing.assert_allclose(found.asnumpy(), stats.norm(0.5, 2.0).logpdf(X), rtol=1e-5)
     by_mean = gl.grad(Net(), 1)(Tensor(X), Tensor([0.5])).asnumpy()
     np.testing.assert_allclose(by_mean, [((X - 0.5) / 4).sum()], rtol=1e-5)
-    with pytest.raises(ValueError, match="Normal needs its parameter 'mean', when it is made or called"):
+    with pytest.raises(ValueError, match="Normal needs its parameter 'mean', at its creation or in the call"):
         p.Normal().prob(Tensor(X))
     with pytest.raises(TypeError, match="Normal has no parameter 'scale'"):
         p.Normal(scale=1.0)

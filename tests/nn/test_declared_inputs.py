@@ -195,5 +195,5 @@ def test_functions_are_held_to_what_is_declared() -> None:
         doubled(ones(2, 4))
     with pytest.raises(ValueError, match="no input 'y'"):
         enable_dynamic(y=declared(None))(doubled)
-    with pytest.raises(TypeError, match="open size"):
+    with pytest.raises(TypeError, match="dynamic size"):
         enable_dynamic(x=ones(2))

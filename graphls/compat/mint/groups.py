@@ -35,7 +35,7 @@ class Group(dict[str, Any]):
         current = self.get(key)
         if key in self.settings and value is not current:
             if key != "lr" or not isinstance(current, Parameter):
-                text = f"The {key!r} of a group is given when the optimizer is made"
+                text = f"The {key!r} of a group is set when the optimizer is created"
                 raise GraphValueError(f"{text}; of its settings only a learning rate that is a number changes.")
             set_rate(current, cast(Tensor, value))
             return

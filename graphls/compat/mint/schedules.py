@@ -282,7 +282,7 @@ class SequentialLR:
         self, optimizer: Optimizer, schedulers: list[LRScheduler], milestones: list[int], last_epoch: int = -1
     ) -> None:
         if any(scheduler.optimizer is not optimizer for scheduler in schedulers):
-            raise GraphValueError("SequentialLR takes schedules of one optimizer, the one that it is given.")
+            raise GraphValueError("SequentialLR takes schedules of its own optimizer.")
         if len(milestones) != len(schedulers) - 1:
             text = f"{len(schedulers)} schedules need {len(schedulers) - 1} milestones, not {len(milestones)}"
             raise GraphValueError(f"{text}.")

@@ -154,7 +154,7 @@ def _split_sizes(sizes: Sequence[int] | None, shape: tuple[int, ...], ranks: int
     if sizes:
         return [size * row for size in sizes]
     if shape[0] % ranks:
-        raise GraphValueError(f"{shape[0]} rows are no equal parts for {ranks} ranks; give the number of each.")
+        raise GraphValueError(f"{shape[0]} rows do not divide equally among {ranks} ranks; give the number of each.")
     return [shape[0] // ranks * row] * ranks
 
 

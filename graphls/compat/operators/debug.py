@@ -73,7 +73,7 @@ class Assert(Operator):
         def show(arrays: list[np.ndarray[Any, Any]]) -> None:
             if not arrays[0].all():
                 shown = "; ".join(str(a.reshape(-1)[: self.settings["summarize"]]) for a in arrays[1:])
-                raise GraphRuntimeError(f"The condition of Assert is not true, for {shown}.", location)
+                raise GraphRuntimeError(f"The condition of Assert is false, for {shown}.", location)
 
         report("Assert", tensors, show)
         return tensors[0]

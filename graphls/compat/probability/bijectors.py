@@ -110,7 +110,7 @@ class TransformedDistribution(Distribution):
 
     def mean(self, *parameters: TensorLike | None) -> Tensor:
         if not self.is_linear_transformation:
-            text = "The mean of a TransformedDistribution is known where its bijector is linear only."
+            text = "The mean of a TransformedDistribution is known only for a linear bijector."
             raise GraphAttributeError(text)
         return self.bijector.forward(self.distribution.mean(*parameters))
 

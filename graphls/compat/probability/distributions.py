@@ -95,7 +95,7 @@ class Distribution(Cell):
     def kl_loss(self, dist: str, *parameters: TensorLike) -> Tensor:
         """The divergence from this distribution to one of the same class with other parameters."""
         if dist != type(self).__name__:
-            raise GraphValueError(f"kl_loss knows {type(self).__name__!r} only, not {dist!r}.")
+            raise GraphValueError(f"kl_loss supports only {type(self).__name__!r}, not {dist!r}.")
         count = len(self.names)
         others = tuple(map(self._tensor, parameters[:count]))
         return self._formula("kl", *self._all(parameters[count:]), *others)
@@ -127,7 +127,7 @@ class Distribution(Cell):
             is_own = i >= len(parameters) or parameters[i] is None
             value = self.parameters.get(name) if is_own else parameters[i]
             if value is None:
-                text = f"{type(self).__name__} needs its parameter {name!r}, when it is made or called."
+                text = f"{type(self).__name__} needs its parameter {name!r}, at its creation or in the call."
                 raise GraphValueError(text)
             tensors.append(self._tensor(value))
         return tensors
