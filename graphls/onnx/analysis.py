@@ -22,12 +22,12 @@ SAME = ("Identity", "Cast")
 class KnownConstants:
     """A backward walk from the inputs that rules must know to the constants that these come from.
 
-    `known` are those constants; `settled` those that are not trained by default.
+    `known` are those constants; `untrained` those that are not trained by default.
     """
 
     def __init__(self) -> None:
         self.known: set[Stored] = set()
-        self.settled: set[Stored] = set()
+        self.untrained: set[Stored] = set()
 
     def block(self, block: Block, required: Iterable[str] = ()) -> set[str]:
         """Walk through a block in which some tensors must be known; returns those that it captures."""
@@ -49,12 +49,12 @@ class KnownConstants:
             return {actual[name] for name in outer if name in actual} - {""}
         if node.entry is not None:
             numbered = list(enumerate(node.inputs))
-            if node.entry.by_data:
+            if node.entry.data_dependent:
                 # All that its shapes come from would have to be known; only constants can be.
                 return names | set(node.inputs) & set(block.constants)
-            names.update(name for i, name in numbered if i in node.entry.known or i in node.entry.hoped)
-            settled = (block.constants.get(name) for i, name in numbered if i in node.entry.settled)
-            self.settled.update(filter(None, settled))
+            names.update(name for i, name in numbered if i in node.entry.known or i in node.entry.preferred)
+            untrained = (block.constants.get(name) for i, name in numbered if i in node.entry.untrained)
+            self.untrained.update(filter(None, untrained))
         if is_required and not (node.kind in _OF_SHAPES and not node.domain):
             names.update(node.inputs)
         return names - {""}

@@ -84,14 +84,14 @@ class OnnxCell(Cell):
         names = Names()
         candidates = {names.fresh(stored.name): stored for stored in self.program.stored if stored.is_float}
         trained = _chosen("trainable", trainable, candidates)
-        untrained = _chosen("frozen", frozen, candidates)
+        excluded = _chosen("frozen", frozen, candidates)
         for name, stored in candidates.items():
             if stored in analysis.known or (stored.is_number and (trained is None or name not in trained)):
                 continue
-            is_trained = stored not in analysis.settled if trained is None else name in trained
+            is_trained = stored not in analysis.untrained if trained is None else name in trained
             # Not by an attribute: names of a model may be those of a cell's own attributes.
             parameter = _parameter(stored, name)
-            parameter.requires_grad = is_trained and (untrained is None or name not in untrained)
+            parameter.requires_grad = is_trained and (excluded is None or name not in excluded)
             self._params[name] = self._constants[stored] = parameter
         self._changed()
 
@@ -275,13 +275,18 @@ def _chosen(argument: str, choice: Choice, candidates: Iterable[str]) -> set[str
     for pattern in patterns:
         if not isinstance(pattern, str):
             raise GraphTypeError(f"{argument} takes names, patterns of names or a function of a name, not {pattern!r}.")
-        matches = {name for name in candidates if name == pattern or fnmatchcase(name, pattern)}
+        matches = matching(pattern, candidates)
         if not matches:
             near = get_close_matches(pattern, candidates, 3, 0.4)
             advice = f"; near are {', '.join(map(repr, near))}" if near else ""
             raise GraphValueError(f"No float tensor of the model is called {pattern!r}, as {argument} asks{advice}.")
         chosen |= matches
     return chosen
+
+
+def matching(pattern: str, names: Iterable[str]) -> set[str]:
+    """The names that equal a pattern or match it as names of files do."""
+    return {name for name in names if name == pattern or fnmatchcase(name, pattern)}
 
 
 def _checked(name: str, declared: TypeProto | None, value: ModelValue) -> ModelValue:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 
 import numpy as np
 from onnx import ModelProto, TensorProto
@@ -18,10 +17,11 @@ from graphls.frontend.trace.tracer import current_tracer
 from graphls.ir.build import Names
 from graphls.ir.registry import nearest
 from graphls.nn.tracing import trace_graph
-from graphls.onnx.cell import OnnxCell, cell_of
+from graphls.onnx.cell import OnnxCell, cell_of, matching
 from graphls.onnx.importing.files import Source, read
 from graphls.onnx.importing.types import element_type
 from graphls.onnx.program import program_of
+from graphls.onnx.training.gradient_model import GRADIENT
 from graphls.onnx.training.sizes import attempts, dynamic_sizes, examples, model_inputs, set_sizes
 from graphls.passes import as_pipeline
 from graphls.runtime.lowering import Lowered, lower
@@ -30,9 +30,6 @@ from graphls.runtime.lowering.protos import rename, replace_items
 from graphls.runtime.lowering.types import ELEMENT_TYPES
 from graphls.runtime.lowering.weights import Weights, write_model
 from graphls.step.export.dynamic_sizes import PASSES, Point, derive
-
-GRADIENT = "_grad"
-"""The suffix of a tensor's name in the name of its gradient."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +80,7 @@ def _chosen(model: ModelProto, cell: OnnxCell, wrt: Iterable[str] | None) -> tup
         return list(floats.values()), [] if floats else [p for p in parameters.values() if p.requires_grad]
     chosen: set[str] = set()
     for pattern in wrt:
-        matches = {name for name in (*floats, *parameters) if name == pattern or fnmatchcase(name, pattern)}
+        matches = matching(pattern, (*floats, *parameters))
         if not matches:
             near = nearest(pattern, [*floats, *parameters])
             raise GraphValueError(f"No input or tensor of floats of the model is called {pattern!r}{near}.")

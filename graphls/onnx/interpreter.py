@@ -185,7 +185,7 @@ class Interpreter:
             return array_of(value)
         except GraphValueError as error:
             text = f"its input {node.inputs[number]!r} must be known: {error.message}"
-            text = "the shape of its result depends on data" if node.entry.by_data else text
+            text = "the shape of its result depends on data" if node.entry.data_dependent else text
             raise DependsOnData(f"The operator {node}: {text}") from None
 
     def _cast(self, node: OnnxNode, inputs: list[ModelValue]) -> list[ModelValue]:

@@ -251,7 +251,7 @@ class _Reader:
         if node.entry is None:
             self._resolve_by_schema(node, proto)
             return
-        self.is_dynamic |= node.entry.by_data or _collects(node)
+        self.is_dynamic |= node.entry.data_dependent or _collects(node)
         fault = node.entry.fault(len(node.inputs), node.attributes)
         if fault:
             self.faults.append(f"{node} (version {node.version}: {fault})")
@@ -316,7 +316,7 @@ def _with_own_states(block: Block, nodes: Sequence[OnnxNode]) -> list[OnnxNode]:
     statistics = [
         (node, number, node.inputs[number])
         for node in nodes
-        for number in (sorted(node.entry.settled) if node.entry is not None else ())
+        for number in (sorted(node.entry.untrained) if node.entry is not None else ())
         if number < len(node.inputs)
     ]
     for _, _, name in statistics:

@@ -24,11 +24,11 @@ class Entry:
 
     The rule takes the inputs in order, None for absent optional ones, and the attributes by their names; if its first
     parameter is called `node`, it gets the running node (`interpreter.Running`) as well. `known` are the positions of
-    inputs that must be known while the graph is traced, such as shapes: the rule gets arrays for these; `hoped` are
-    those of inputs that are preferably known, such as the trip count of a loop, and get no gradient. `quantized` is
-    True for a rule that takes a Quantized itself rather than its integers, `by_data` for one whose result shapes depend
-    on the elements of its inputs. `settled` are the positions of floats that are not trained by default, such as
-    running statistics.
+    inputs that must be known while the graph is traced, such as shapes: the rule gets arrays for these; `preferred` are
+    those of inputs that are preferably known, such as the trip count of a loop, and get no gradient. `untrained` are
+    those of floats that are not trained by default, such as running statistics. `quantized` is True for a rule that
+    takes a Quantized itself rather than its integers, `data_dependent` for one whose result shapes depend on the
+    elements of its inputs.
     """
 
     domain: str
@@ -36,10 +36,10 @@ class Entry:
     since: int
     rule: Rule
     known: frozenset[int]
-    hoped: frozenset[int]
-    settled: frozenset[int]
+    preferred: frozenset[int]
+    untrained: frozenset[int]
     quantized: bool
-    by_data: bool
+    data_dependent: bool
     takes_node: bool
     signature: inspect.Signature = field(repr=False)
 
@@ -57,8 +57,8 @@ TABLE: dict[tuple[str, str], list[Entry]] = {}
 
 
 def operator(
-    *kinds: str, since: int = 1, domain: str = "", known: tuple[int, ...] = (), hoped: tuple[int, ...] = (),
-    settled: tuple[int, ...] = (), quantized: bool = False, by_data: bool = False,
+    *kinds: str, since: int = 1, domain: str = "", known: tuple[int, ...] = (), preferred: tuple[int, ...] = (),
+    untrained: tuple[int, ...] = (), quantized: bool = False, data_dependent: bool = False,
 ) -> Callable[[_Rule], _Rule]:  # fmt: skip
     """Declare the rule of one or several operators; see `Entry`."""
 
@@ -66,8 +66,8 @@ def operator(
         signature = inspect.signature(rule)
         takes_node = next(iter(signature.parameters), "") == "node"
         for kind in kinds:
-            sets = frozenset(known), frozenset(hoped), frozenset(settled)
-            entry = Entry(domain, kind, since, rule, *sets, quantized, by_data, takes_node, signature)
+            sets = frozenset(known), frozenset(preferred), frozenset(untrained)
+            entry = Entry(domain, kind, since, rule, *sets, quantized, data_dependent, takes_node, signature)
             entries = TABLE.setdefault((domain, kind), [])
             entries.append(entry)
             entries.sort(key=lambda e: -e.since)

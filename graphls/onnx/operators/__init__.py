@@ -1,6 +1,6 @@
 """The rules of operators; importing this package fills the table."""
 
-from graphls.onnx.operators import (
+from graphls.onnx.operators import (  # noqa: F401
     activations,
     arithmetic,
     boxes,
@@ -8,7 +8,7 @@ from graphls.onnx.operators import (
     contrib,
     control,
     conversion,
-    data,
+    data_dependent,
     indexing,
     normalization,
     pooling,
@@ -23,9 +23,3 @@ from graphls.onnx.operators import (
     shapes,
     spectra,
 )
-
-__all__ = [
-    "activations", "arithmetic", "boxes", "classical", "contrib", "control", "conversion", "data", "indexing",
-    "normalization", "pooling", "products", "quantization", "random", "recurrent", "reductions", "resizing", "sampling",
-    "sequences", "shapes", "spectra",
-]  # fmt: skip

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 unary({"Gelu": ops.gelu}, MICROSOFT)
-operator("QuantizeLinear", domain=MICROSOFT, settled=(1,))(quantize_linear)
-operator("DequantizeLinear", domain=MICROSOFT, settled=(1,), quantized=True)(dequantize_linear)
+operator("QuantizeLinear", domain=MICROSOFT, untrained=(1,))(quantize_linear)
+operator("DequantizeLinear", domain=MICROSOFT, untrained=(1,), quantized=True)(dequantize_linear)
 
 
 @operator("BiasGelu", domain=MICROSOFT)

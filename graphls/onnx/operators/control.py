@@ -33,7 +33,7 @@ def branch(node: Running, condition: Input, *, then_branch: Block, else_branch: 
     return results
 
 
-@operator("Loop", hoped=(0, 1))
+@operator("Loop", preferred=(0, 1))
 def loop(
     node: Running, trip_count: OptionalInput = None, condition: OptionalInput = None, *carried: ModelValue, body: Block
 ) -> Carried:

@@ -34,7 +34,7 @@ def _supported(x: Input) -> Tensor:
     return Tensor(x.astype(np.float32)) if isinstance(x, np.ndarray) else tensor_of(x)
 
 
-@operator("QuantizeLinear", settled=(1,))
+@operator("QuantizeLinear", untrained=(1,))
 def quantize_linear(
     x: Input, scale: Input, zero: OptionalInput = None, *, axis: int = 1, block_size: int = 0, output_dtype: int = 0,
     precision: int = 0, saturate: int = 1,
@@ -65,7 +65,7 @@ def _dtype(zero: OptionalInput, output_dtype: int) -> np.dtype[Any]:
     return helper.tensor_dtype_to_np_dtype(output_dtype) if output_dtype else np.dtype(np.uint8)
 
 
-@operator("DequantizeLinear", settled=(1,), quantized=True)
+@operator("DequantizeLinear", untrained=(1,), quantized=True)
 def dequantize_linear(
     x: Input | Quantized, scale: Input, zero: OptionalInput | Quantized = None, *, axis: int = 1, block_size: int = 0,
     output_dtype: int = 0,

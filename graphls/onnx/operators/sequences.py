@@ -46,7 +46,7 @@ def sequence_length(sequence: ModelValue) -> Tensor:
     return Tensor(np.int64(len(_items(sequence))))
 
 
-@operator("SequenceAt", hoped=(1,))
+@operator("SequenceAt", preferred=(1,))
 def sequence_at(sequence: ModelValue, position: Input) -> ModelValue:
     """A tensor of a sequence; where the position is computed, all of them must have one type."""
     items = _items(sequence)

@@ -126,6 +126,10 @@ class Row:
             self.count += -(-max(prod(shape), 1) // STEP) * STEP
         self.memory = device.memory(self.count, self.dtype)
 
+    def part(self, name: str) -> tuple[Memory, int, tuple[int, ...]]:
+        """The memory, offset and shape of an array."""
+        return self.memory, self.offsets[name], self.shapes[name]
+
     def get(self, name: str) -> Array:
         """A copy of an array."""
         return np.array(self._view(self.memory.get(), name))

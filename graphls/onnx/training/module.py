@@ -186,10 +186,10 @@ class _Steps:
             return self._plain
         bound = Bound(self.session, self.module._device)
         for name in self.parameters:
-            bound.bind_input(name, self.module._state._row(name), name)
+            bound.bind_input(name, *self.module._state._row(name).part(name))
         for name in self.gradients if gradients is not None else ():
             assert gradients is not None
-            bound.bind_output(name + GRADIENT, gradients, name)
+            bound.bind_output(name + GRADIENT, *gradients.part(name))
         self._plain = bound if gradients is None else self._plain
         return bound
 

@@ -89,13 +89,13 @@ class Optimizer:
     def _part(self, rows: dict[str, Row], offset: int, count: int, names: set[str]) -> Bound:
         bound = Bound(self._session, self._module._device)
         for name, row in rows.items():
-            bound.bind_input_at(name, row.memory, offset, (count,))
+            bound.bind_input(name, row.memory, offset, (count,))
             if name != GRADIENTS:
-                bound.bind_output_at(f"{name}.updated", row.memory, offset, (count,))
+                bound.bind_output(f"{name}.updated", row.memory, offset, (count,))
         for name, memory in self._numbers.items():
-            bound.bind_input_at(name, memory, 0, (1,))
+            bound.bind_input(name, memory, 0, (1,))
         if STEP in names:
-            bound.bind_input_at(STEP, self._step, 0, (1,))
+            bound.bind_input(STEP, self._step, 0, (1,))
         return bound
 
     def step(self) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from graphls.base.errors import GraphFileError, GraphTypeError, GraphValueError
 from graphls.base.files.files import as_path
 from graphls.frontend.tensors.tensor import Array
-from graphls.onnx.training.memory import Device, Memory, OrtValue, Row
+from graphls.onnx.training.memory import Device, Memory, OrtValue
 
 TYPES: dict[str, type[np.generic]] = {
     "tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(float16)": np.float16,
@@ -88,21 +88,13 @@ class Bound:
         self.binding = session.io_binding()
         self.retained: list[Memory] = []
 
-    def bind_input(self, name: str, row: Row, of: str) -> None:
-        """Read an input from an array of a row."""
-        self.bind_input_at(name, row.memory, row.offsets[of], row.shapes[of])
-
-    def bind_input_at(self, name: str, memory: Memory, offset: int, shape: Sequence[int]) -> None:
-        """Read an input from an offset in memory."""
+    def bind_input(self, name: str, memory: Memory, offset: int, shape: Sequence[int]) -> None:
+        """Read an input from an array at an offset in memory."""
         self.retained.append(memory)
         self.binding.bind_input(name, *memory.device, memory.dtype, list(shape), memory.at(offset))
 
-    def bind_output(self, name: str, row: Row, of: str) -> None:
-        """Write an output to an array of a row."""
-        self.bind_output_at(name, row.memory, row.offsets[of], row.shapes[of])
-
-    def bind_output_at(self, name: str, memory: Memory, offset: int, shape: Sequence[int]) -> None:
-        """Write an output to an offset in memory."""
+    def bind_output(self, name: str, memory: Memory, offset: int, shape: Sequence[int]) -> None:
+        """Write an output to an array at an offset in memory."""
         self.retained.append(memory)
         self.binding.bind_output(name, *memory.device, memory.dtype, list(shape), memory.at(offset))
 

@@ -29,7 +29,7 @@ def results_of(e: Values, node: Node, operands: Sequence[Any], rule: Callable[[]
     names = result if isinstance(result, tuple) else (result,)
     known = {*operands, *(t.name for t in e.main.initializer), *(n for o in e.body.node for n in o.output)}
     if len(names) != len(node.outputs) or not all(isinstance(name, str) and name in known for name in names):
-        expected = f"the name of a tensor that was given or made is wanted for each result, {len(node.outputs)} in all"
+        expected = f"the name of a tensor is expected for each result, {len(node.outputs)} in all"
         raise mismatch(node.primitive, "onnx", listed(names), expected)
     model = _model_of(e, begun, operands, names)
     if model is not None:
@@ -65,7 +65,7 @@ def _check(node: Node, model: ModelProto, names: Sequence[str], types: Sequence[
     except Exception as error:  # of several kinds, one for each part of ONNX
         reason = str(error).strip().rstrip(".").replace("[", "").replace("]", "")
         operators = f"operators that ONNX refuses ({' '.join(reason.splitlines()[:1])})"
-        raise mismatch(node.primitive, "onnx", operators, f"{listed(types)} is wanted") from error
+        raise mismatch(node.primitive, "onnx", operators, f"{listed(types)} is expected") from error
     infos = {info.name: info for info in inferred.graph.output}
     inferred_types = [_as_inferred(infos.get(name), kind) for name, kind in zip(names, types, strict=True)]
     if inferred_types != list(types):

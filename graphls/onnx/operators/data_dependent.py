@@ -16,20 +16,20 @@ from graphls.ops.operands import tensor_of
 _ALL = tuple(range(16))
 
 
-@operator("Compress", known=(1,), by_data=True)
+@operator("Compress", known=(1,), data_dependent=True)
 def compress(x: Input, condition: Array, *, axis: int | None = None) -> Tensor:
     x = tensor_of(x) if axis is not None else ops.reshape(x, (-1,))
     return ops.gather(x, Tensor(np.flatnonzero(condition).astype(np.int64)), axis or 0)
 
 
-@operator("NonZero", known=(0,), by_data=True)
+@operator("NonZero", known=(0,), data_dependent=True)
 def nonzero(x: Array) -> Tensor:
     return Tensor(np.array(np.nonzero(x), np.int64))
 
 
 @operator(
     "Unique", "NonMaxSuppression", "TfIdfVectorizer", "StringNormalizer", "StringConcat", "StringSplit",
-    "RegexFullMatch", "ImageDecoder", "BitCast", known=_ALL, by_data=True,
+    "RegexFullMatch", "ImageDecoder", "BitCast", known=_ALL, data_dependent=True,
 )  # fmt: skip
 def as_defined(node: Running, *inputs: Array | None, **attributes: Argument) -> tuple[OptionalInput, ...]:
     """The results of ONNX Runtime, or of ONNX's reference implementation, for known arrays."""
