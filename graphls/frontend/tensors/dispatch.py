@@ -16,7 +16,7 @@ from graphls.frontend.registry import function, register
 from graphls.frontend.tensors.executor import executor
 from graphls.frontend.tensors.parameter import Parameter
 from graphls.frontend.tensors.tape import note
-from graphls.frontend.tensors.tensor import DeferredData, Symbol, Tensor, array_of
+from graphls.frontend.tensors.tensor import DeferredData, Symbol, Tensor, array_of, is_number
 from graphls.ir.compare import key_of_constant
 from graphls.ir.registry import Operation, lookup
 from graphls.ir.types import DType, Type, as_dtype, bool_, float32, int64, type_of
@@ -175,7 +175,7 @@ def cast(operand: Tensor, dtype: DType) -> Tensor:
 
 
 def promoted_dtype(*operands: Any) -> DType:
-    """The dtype in which operands meet."""
+    """The promoted dtype of operands."""
     full = [o.dtype for o in operands if _weight(o) == 2]
     scalars = [o.dtype for o in operands if _weight(o) == 1]
     numbers = [_number_dtype(o) for o in operands if _weight(o) == 0]
@@ -183,13 +183,18 @@ def promoted_dtype(*operands: Any) -> DType:
     for group in (full, scalars, numbers):
         if group:
             meet = _meet(group)
-            if result is None or _RANKS[meet.kind] > _RANKS[result.kind]:
+            if result is None or not covers(result, meet):
                 result = meet
     assert result is not None
     return result
 
 
 _RANKS = {"bool": 0, "uint": 1, "int": 1, "float": 2}
+
+
+def covers(dtype: DType, other: DType) -> bool:
+    """Whether a dtype is of the same kind as another one, or of a higher one: bool, then integers, then floats."""
+    return _RANKS[dtype.kind] >= _RANKS[other.kind]
 
 
 def _weight(operand: object) -> int:
@@ -201,7 +206,7 @@ def _weight(operand: object) -> int:
 def _number_dtype(number: object) -> DType:
     if isinstance(number, np.generic):
         return as_dtype(number.dtype)
-    if isinstance(number, (bool, int, float)):
+    if is_number(number):
         return {bool: bool_, int: int64, float: float32}[type(number) if type(number) is not np.float64 else float]
     advice = "; make it a tensor: Tensor(values)" if isinstance(number, (list, tuple)) else ""
     raise GraphTypeError(f"{reprlib.repr(number)} is neither a tensor nor a number{advice}.")

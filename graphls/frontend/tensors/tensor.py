@@ -416,6 +416,11 @@ def is_tensor(item: object) -> bool:
     return isinstance(item, (Tensor, np.ndarray, np.generic))
 
 
+def is_number(item: object) -> bool:
+    """Whether an object is a bool, an int or a float of Python."""
+    return isinstance(item, (bool, int, float))
+
+
 def as_known(item: object) -> Any:
     """An array of another library as a NumPy array of the same memory; other objects as they are."""
     return item if is_tensor(item) or not offers_array(item) else offered_array(item)

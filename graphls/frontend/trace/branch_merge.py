@@ -10,9 +10,10 @@ import numpy as np
 
 from graphls.base.errors import GraphlsError, GraphNameError, TraceError
 from graphls.base.location import Location
+from graphls.frontend.tensors.dispatch import covers
 from graphls.frontend.tensors.parameter import Parameter
 from graphls.frontend.tensors.pytree import leaves, structure
-from graphls.frontend.tensors.tensor import Symbol, Tensor, array_of, is_tensor
+from graphls.frontend.tensors.tensor import Symbol, Tensor, array_of, is_number, is_tensor
 from graphls.frontend.trace.host_calls import Shown, show_here
 from graphls.frontend.trace.states import Scratch, StateSymbol, copies
 from graphls.frontend.trace.tracer import Tracer
@@ -22,9 +23,6 @@ from graphls.ir.types import DType
 
 Template = Callable[[Sequence[Symbol]], Any]
 """A function that builds the merged object from the outputs of the cond."""
-
-KINDS = {"bool": 0, "uint": 1, "int": 1, "float": 2}
-
 
 class Unbound:
     """The placeholder for the value of an unbound variable."""
@@ -223,7 +221,7 @@ class _Merge:
     def _leaf(self, a: object, b: object) -> Template:
         if a is b or (not is_tensor(a) and type(a) is type(b) and a == b):
             return lambda _: a
-        if not (_is_number(a) or is_tensor(a)) or not (_is_number(b) or is_tensor(b)):
+        if not (is_number(a) or is_tensor(a)) or not (is_number(b) or is_tensor(b)):
             raise Unmergeable(_difference(a, b).replace("{", "{{").replace("}", "}}").replace("{{name}}", "{name}"))
         dtypes = _number_dtype(a, b), _number_dtype(b, a)
         values = [self._value(e, item, dtype) for e, item, dtype in zip(self.branches, (a, b), dtypes, strict=True)]
@@ -296,20 +294,16 @@ def _as_flag(item: Any, other: object) -> Any:
     return all(flags) if flags and all(isinstance(flag, bool) for flag in flags) else item
 
 
-def _is_number(item: object) -> bool:
-    return isinstance(item, (bool, int, float))
-
-
 def _number_dtype(item: Any, other: object) -> DType | None:
     """The dtype that a Python number takes beside another leaf: that of a tensor or of a number of a higher kind."""
-    if not _is_number(item):
+    if not is_number(item):
         return None
     own, other_dtype = Tensor(item).dtype, other.dtype if isinstance(other, Tensor) else Tensor(array_of(other)).dtype
-    return other_dtype if KINDS[other_dtype.kind] >= KINDS[own.kind] else own
+    return other_dtype if covers(other_dtype, own) else own
 
 
 def _difference(a: object, b: object) -> str:
-    bad = [item for item in (a, b) if not (_is_number(item) or is_tensor(item))]
+    bad = [item for item in (a, b) if not (is_number(item) or is_tensor(item))]
     if len(bad) == 2:
         return f"Both branches of a condition must give{{name}} the same, not {a!r} and {b!r}."
     return f"Both branches of a condition must give{{name}} tensors, not {bad[0]!r} in one of them."

@@ -12,7 +12,7 @@ from graphls.base.sharing.storage import array_in
 from graphls.frontend.tensors.foreign import offers_array
 from graphls.frontend.tensors.parameter import Parameter
 from graphls.frontend.tensors.pytree import leaves, map_leaves, structure
-from graphls.frontend.tensors.tensor import DeferredData, Symbol, Tensor, array_of, as_known, is_tensor
+from graphls.frontend.tensors.tensor import DeferredData, Symbol, Tensor, array_of, as_known, is_number, is_tensor
 from graphls.ir.compare import constant_key
 from graphls.ir.graph import Graph, Node, Value
 from graphls.ir.types import Type, type_of
@@ -119,7 +119,7 @@ def _of_numbers(item: Any, value: Value | None) -> Any:
     """Numbers, or a list of them, as an array in the dtype of the input where that holds them; others as they are."""
     if value is None or not isinstance(item, (list, tuple) if value.type.shape else (bool, int, float)):
         return item
-    if not all(isinstance(leaf, (bool, int, float)) for leaf in leaves(item)):
+    if not all(map(is_number, leaves(item))):
         return item
     dtype = value.type.dtype
     if dtype.is_float:

@@ -10,7 +10,7 @@ from typing import Any
 from graphls.base.errors import GraphTypeError, TraceError
 from graphls.frontend.tensors.parameter import Parameter
 from graphls.frontend.tensors.pytree import leaves, map_leaves, rebuild, structure
-from graphls.frontend.tensors.tensor import Symbol, Tensor, is_tensor
+from graphls.frontend.tensors.tensor import Symbol, Tensor, is_number, is_tensor
 from graphls.frontend.trace.host_calls import behind_loop, in_reverse, show_here, warn_of_lost
 from graphls.frontend.trace.regions import Run, is_random
 from graphls.frontend.trace.tracer import Tracer
@@ -126,14 +126,14 @@ def as_pair(name: str, init: object, returned: object) -> tuple[Any, Any]:
 def _result(name: str, leaf: Any) -> Tensor | None:
     if leaf is None or isinstance(leaf, Tensor):
         return leaf
-    if not isinstance(leaf, (bool, int, float)) and not is_tensor(leaf):
+    if not is_number(leaf) and not is_tensor(leaf):
         text = f"The results of the function of {name} are tensors, numbers and None, not {leaf!r}."
         raise GraphTypeError(text)
     return Tensor(leaf)
 
 
 def _carried_on(name: str, before: Tensor, after: object) -> Tensor:
-    if isinstance(after, (bool, int, float)):
+    if is_number(after):
         after = Tensor(after, before.dtype)
     if not isinstance(after, Tensor) or after.type != before.type:
         kind = after.type if isinstance(after, Tensor) else repr(after)

@@ -171,7 +171,3 @@ class _FakeQuantize(WeightFinder):
         operands, steps = (wide, e.neg(most), most), 2**self.options.bits - 2
         (rounded,) = e.emit("fake_quantize", operands, {"steps": steps}, name=state.name.rpartition(".")[2])
         return self.cast(rounded, state.type.dtype)
-
-    def cast(self, value: Value, dtype: DType) -> Value:
-        result: Value = value if value.type.dtype is dtype else self.e.cast(value, dtype=dtype)
-        return result

@@ -9,7 +9,7 @@ from typing import Any
 from graphls.base.errors import GraphValueError
 from graphls.ir.graph import Graph, Node, Value
 from graphls.ir.registry import lookup
-from graphls.ir.types import DType, Type, float32
+from graphls.ir.types import Type, float32
 from graphls.passes.adapters.weights import Weight, WeightFinder, matches
 from graphls.passes.manager import register_pass
 
@@ -119,8 +119,3 @@ class _Lora(WeightFinder):
             return replace(node, primitive=lookup("add"), inputs=(base, high), attrs={}, after=())
         total = e.add(self.cast(base, wide), high)
         return replace(node, primitive=lookup("cast"), inputs=(total,), attrs={"dtype": dtype}, after=())
-
-    def cast(self, value: Value, dtype: DType) -> Value:
-        result: Value = value if value.type.dtype is dtype else self.e.cast(value, dtype=dtype)
-        return result
-

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from graphls.ir.graph import Node, Value
+from graphls.ir.types import DType
 from graphls.passes.rewrite import Rewriter
 
 
@@ -54,6 +55,11 @@ class WeightFinder(Rewriter):
             is_cast |= node.primitive.name == "cast"
             (value,) = node.inputs
         return value, is_swapped, is_cast
+
+    def cast(self, value: Value, dtype: DType) -> Value:
+        """The value in a dtype; itself where it has that already."""
+        result: Value = value if value.type.dtype is dtype else self.e.cast(value, dtype=dtype)
+        return result
 
     def passes_on(self, node: Node) -> bool:
         """Whether a node is a cast, a transposition of a matrix, or a `depend`."""

@@ -15,7 +15,7 @@ from graphls.ir.compare import key_of_constant
 from graphls.ir.graph import Graph, Node, Value, walk
 from graphls.ir.types import Type, float32
 from graphls.passes import as_pipeline
-from graphls.passes.inference.inference import recognised
+from graphls.passes.inference import recognised
 from graphls.step.calling.operators import has_runtime, pays
 
 Function = Callable[..., Any]

@@ -11,7 +11,7 @@ import numpy as np
 from graphls.base.errors import GraphlsError
 from graphls.ir.registry import Operation
 from graphls.ir.types import Type, float32, type_of
-from graphls.passes.inference.inference import recognised
+from graphls.passes.inference import recognised
 
 Array = np.ndarray[Any, Any]
 Compute = Callable[[tuple[Array, ...]], tuple[Any, ...]]

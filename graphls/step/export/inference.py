@@ -18,8 +18,8 @@ from graphls.ir.graph import Graph
 from graphls.nn.cell import Cell
 from graphls.nn.tracing import evaluating, trace_graph
 from graphls.passes import as_pipeline
+from graphls.passes.inference import for_inference
 from graphls.passes.inference.fold_weights import Weight, constants
-from graphls.passes.inference.inference import for_inference
 from graphls.passes.manager import DEFAULT_PASSES
 from graphls.passes.schedule.host_calls import without_effects
 from graphls.step.export.dynamic_axes import DynamicAxes, symbolic

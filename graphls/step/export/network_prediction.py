@@ -16,7 +16,7 @@ from graphls.ir.graph import Graph, Value
 from graphls.nn.cell import Cell, input_names
 from graphls.nn.tracing import evaluating
 from graphls.passes import Pipeline, as_pipeline
-from graphls.passes.inference.inference import recognised
+from graphls.passes.inference import recognised
 from graphls.passes.schedule.host_calls import without_effects
 from graphls.step.export.dynamic_sizes import BATCH, ROWS, Point, derive, points
 

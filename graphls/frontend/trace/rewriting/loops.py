@@ -13,8 +13,8 @@ from graphls.base.location import Location, user_location
 from graphls.frontend.tensors import dispatch
 from graphls.frontend.tensors.parameter import Parameter
 from graphls.frontend.tensors.pytree import leaves, map_leaves, rebuild, structure
-from graphls.frontend.tensors.tensor import Symbol, Tensor, array_of, is_tensor
-from graphls.frontend.trace.branch_merge import KINDS, UNBOUND, Outcome, Unmergeable
+from graphls.frontend.tensors.tensor import Symbol, Tensor, array_of, is_number, is_tensor
+from graphls.frontend.trace.branch_merge import UNBOUND, Outcome, Unmergeable
 from graphls.frontend.trace.host_calls import warn_of_lost
 from graphls.frontend.trace.regions import Run, is_random, once
 from graphls.frontend.trace.rewriting.state import State
@@ -90,7 +90,7 @@ class _Loop:
         def marked(leaf: object) -> Any:
             if type(leaf) is Symbol:
                 return Carried(leaf.graph_value)
-            return self._number(leaf) if is_counter and _is_number(leaf) else leaf
+            return self._number(leaf) if is_counter and is_number(leaf) else leaf
 
         return map_leaves(marked, tree)
 
@@ -133,14 +133,14 @@ class _Loop:
         if not isinstance(start, Carried):
             return self._fixed(start, after)
         kind = start.start.type
-        if _is_number(after) and not kind.shape and KINDS[kind.dtype.kind] >= KINDS[Tensor(after).dtype.kind]:
+        if is_number(after) and not kind.shape and dispatch.covers(kind.dtype, Tensor(after).dtype):
             return start
-        if not is_tensor(after) and not _is_number(after):
+        if not is_tensor(after) and not is_number(after):
             raise Unmergeable(f"This loop must keep the type of{{name}}, {kind}, and gives something else.")
         kind_after = after.type if isinstance(after, Tensor) else Tensor(after).type
         if kind_after == kind:
             return start
-        if start.number is not None and not kind_after.shape and KINDS[kind_after.dtype.kind] >= KINDS[kind.dtype.kind]:
+        if start.number is not None and not kind_after.shape and dispatch.covers(kind_after.dtype, kind.dtype):
             return self._number(start.number, kind_after.dtype)
         raise Unmergeable(f"This loop must keep the type of{{name}}, {kind}, and gives {kind_after}.")
 
@@ -150,11 +150,11 @@ class _Loop:
             return start
         if not is_tensor(after) and type(after) is type(start) and after == start:
             return start
-        if _is_number(start) and (_is_number(after) or is_tensor(after)):
+        if is_number(start) and (is_number(after) or is_tensor(after)):
             other_dtype = Tensor(after).dtype if not isinstance(after, Tensor) else after.dtype
             own = Tensor(start).dtype
-            return self._number(start, other_dtype if KINDS[other_dtype.kind] >= KINDS[own.kind] else own)
-        if is_tensor(start) and (is_tensor(after) or _is_number(after)):
+            return self._number(start, other_dtype if dispatch.covers(other_dtype, own) else own)
+        if is_tensor(start) and (is_tensor(after) or is_number(after)):
             return Carried(self.tracer.value(start))
         raise Unmergeable("This loop must keep{name}, which is neither a tensor nor a number.")
 
@@ -225,7 +225,7 @@ class _Loop:
         return values + [body.run.states[p] for p in self.parameters]
 
     def _value(self, mark: Carried, leaf: object, body: _Region) -> Value:
-        if _is_number(leaf):
+        if is_number(leaf):
             number: Value = self.tracer.constant(np.asarray(leaf, mark.start.type.dtype.numpy))
             return number
         leaf = leaf.parameter if isinstance(leaf, StateSymbol) else leaf
@@ -255,7 +255,3 @@ def _described(tree: object) -> str:
     if tree is None or not isinstance(tree, (list, tuple, dict)):
         return "None" if tree is None else "one value"
     return f"a {type(tree).__name__} of {len(tree)}"
-
-
-def _is_number(item: object) -> bool:
-    return isinstance(item, (bool, int, float))

@@ -12,7 +12,7 @@ from graphls.frontend.registry import function
 from graphls.frontend.tensors import dispatch
 from graphls.frontend.tensors.parameter import Parameter
 from graphls.frontend.tensors.pytree import leaves, rebuild, structure
-from graphls.frontend.tensors.tensor import Symbol, Tensor, array_of, is_tensor
+from graphls.frontend.tensors.tensor import Symbol, Tensor, array_of, is_number, is_tensor
 from graphls.frontend.trace.rewriting.branching import branch
 from graphls.frontend.trace.tracer import current_tracer
 
@@ -55,9 +55,9 @@ def _picked(column: Sequence[object], index: object) -> Any:
     first = column[0]
     if all(item is first for item in column):
         return first
-    if not all(isinstance(item, (bool, int, float)) or is_tensor(item) for item in column):
-        strange = next(i for i in column if not isinstance(i, (bool, int, float)) and not is_tensor(i))
-        raise TraceError(_DIFFERENT.format(repr(strange)))
+    strange = [item for item in column if not is_number(item) and not is_tensor(item)]
+    if strange:
+        raise TraceError(_DIFFERENT.format(repr(strange[0])))
     if not any(isinstance(item, Tensor) for item in column):
         return Tensor(array_of(np.array(column)))[index]
     tensors = [item if isinstance(item, Tensor) else Tensor(item) for item in column]
