@@ -11,7 +11,7 @@ import numpy as np
 
 from graphls.base.errors import GraphTypeError, GraphValueError
 from graphls.base.sharing.settings import Settings
-from graphls.compat.hook.known import __version__
+from graphls.compat.hook.mindspore_names import __version__
 from graphls.compat.operators.functional import typeof
 from graphls.compat.parallel import parameter_broadcast, set_algo_parameters
 from graphls.frontend.tensors.dynamic_sizes import OpenSize as Symbol

@@ -14,7 +14,8 @@ from graphls import Tensor, nn
 from graphls.compat.probability import bijectors as b
 from graphls.compat.probability import distributions as p
 from graphls.compat.probability.bijectors import Bijector, TransformedDistribution
-from graphls.compat.probability.counts import Geometric, HalfNormal, Poisson, StudentT
+from graphls.compat.probability.discrete import Geometric, Poisson
+from graphls.compat.probability.distributions import HalfNormal, StudentT
 
 X = np.float32([0.5, 1.0, 2.5])
 # What MindSpore 2.10 gives for X, and [0.1, 0.5, 0.9] where GumbelCDF is inverted; its Softplus fails there.

@@ -12,8 +12,8 @@ import pytest
 
 import graphls as gl
 from graphls import compat, context, nn, ops
-from graphls.compat.hook.names import PATHS
-from graphls.compat.hook.offers import offered
+from graphls.compat.hook.providers import PATHS
+from graphls.compat.hook.resolution import offered
 from graphls.ir.errors import GraphlsError
 
 IMPORTS = """

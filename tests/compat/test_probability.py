@@ -10,6 +10,7 @@ from scipy import integrate, stats
 
 import graphls as gl
 from graphls import Tensor, nn
+from graphls.compat.probability import discrete
 from graphls.compat.probability import distributions as p
 
 X = np.array([0.3, 0.75, 1.5], np.float32)
@@ -50,7 +51,7 @@ def test_samples_follow_the_distribution(name: str) -> None:
 
 
 def test_whole_numbers_of_one_probability() -> None:
-    own, wanted = p.Bernoulli(probs=0.3), stats.bernoulli(0.3)
+    own, wanted = discrete.Bernoulli(probs=0.3), stats.bernoulli(0.3)
     x = np.array([0.0, 1.0])
     np.testing.assert_allclose(own.prob(Tensor(x)).asnumpy(), wanted.pmf(x), rtol=1e-5)
     np.testing.assert_allclose(own.cdf(Tensor(x)).asnumpy(), wanted.cdf(x), rtol=1e-5)

@@ -10,13 +10,13 @@ from scipy import stats
 
 import graphls as gl
 from graphls import Tensor, nn
-from graphls.compat.probability import counts as p
+from graphls.compat.probability import discrete, distributions
 
 A, B = np.float32([0.5, 2, 3]), np.float32([1, 0.5, 2])
 KINDS: dict[str, tuple[Any, Any, Any]] = {
-    "Gamma": (p.Gamma(Tensor(A), Tensor(B)), stats.gamma(A, scale=1 / B), np.float32([0.5, 2, 3])),
-    "Beta": (p.Beta(Tensor(A), Tensor(B)), stats.beta(A, B), np.float32([0.25, 0.5, 0.9])),
-    "Poisson": (p.Poisson(Tensor(A)), stats.poisson(A), np.float32([0, 2, 5])),
+    "Gamma": (distributions.Gamma(Tensor(A), Tensor(B)), stats.gamma(A, scale=1 / B), np.float32([0.5, 2, 3])),
+    "Beta": (distributions.Beta(Tensor(A), Tensor(B)), stats.beta(A, B), np.float32([0.25, 0.5, 0.9])),
+    "Poisson": (discrete.Poisson(Tensor(A)), stats.poisson(A), np.float32([0, 2, 5])),
 }
 PROBS = np.float32([[0.25, 0.25, 0.5], [0.1, 0.2, 0.7]])
 
@@ -67,7 +67,7 @@ def test_values_that_cannot_be() -> None:
     near(KINDS["Gamma"][0].log_prob(Tensor(np.float32([0, -1, 3]))), [np.inf, np.nan, -2.4164810180664062])
     near(KINDS["Beta"][0].log_prob(Tensor(np.float32([0, -1, 2]))), [np.inf, np.nan, np.nan])
     near(KINDS["Poisson"][0].log_prob(Tensor(np.float32([-1, 2.5, 5]))), [-np.inf, -1.46810615, -2.29442835])
-    near(p.Categorical(Tensor(PROBS)).log_prob(Tensor(np.float32([5, -1]))), [np.nan, np.nan])
+    near(discrete.Categorical(Tensor(PROBS)).log_prob(Tensor(np.float32([5, -1]))), [np.nan, np.nan])
 
 
 def test_divergences() -> None:
@@ -75,17 +75,17 @@ def test_divergences() -> None:
     near(gamma.kl_loss("Gamma", 1.5, 1.0), [1.2703628454614777, 1.0508891590740705, 0.1099678552924277])
     near(beta.kl_loss("Beta", 1.5, 1.0), [0.9013877113318893, 0.49999999999999967, 0.12110820834650227])
     other = Tensor(np.float32([0.5, 0.25, 0.25]))
-    near(p.Categorical(Tensor(PROBS)).kl_loss("Categorical", other), [0.17328679513998632, 0.5151610905205587])
+    near(discrete.Categorical(Tensor(PROBS)).kl_loss("Categorical", other), [0.17328679513998632, 0.5151610905205587])
 
 
 def test_classes() -> None:
-    own = p.Categorical(Tensor(PROBS))
+    own = discrete.Categorical(Tensor(PROBS))
     near(own.log_prob(Tensor(np.float32([2, 0]))), np.log([0.5, 0.1]))
     near(own.cdf(Tensor(np.float32([1, 0]))), [0.5, 0.1])
     near(own.entropy(), [1.0397207708399179, 0.8018185525433373])
     near(own.var(), [[0.6875], [0.44]])
     assert own.mode().asnumpy().tolist() == [2, 2] and own.mode().dtype == gl.int32
-    near(p.Categorical(Tensor(np.float32([0, 1]))).entropy(), 0)
+    near(discrete.Categorical(Tensor(np.float32([0, 1]))).entropy(), 0)
 
 
 def test_samples_follow_the_distributions() -> None:
@@ -97,7 +97,7 @@ def test_samples_follow_the_distributions() -> None:
         assert all(stats.kstest(column, "uniform").pvalue > 1e-3 for column in quantiles.T)
     drawn = KINDS["Poisson"][0].sample((4000,)).asnumpy()
     np.testing.assert_allclose(drawn.mean(0), A, atol=0.15)
-    classes = p.Categorical(Tensor(PROBS)).sample((4000,)).asnumpy()
+    classes = discrete.Categorical(Tensor(PROBS)).sample((4000,)).asnumpy()
     assert classes.shape == (4000, 2) and classes.dtype == np.int32
     np.testing.assert_allclose([(classes == number).mean(0) for number in range(3)], PROBS.T, atol=0.04)
 
@@ -106,7 +106,7 @@ def test_they_are_parts_of_graphs() -> None:
     class Net(nn.Cell):
         def __init__(self) -> None:
             super().__init__()
-            self.gamma, self.classes = p.Gamma(2.0, 0.5), p.Categorical()
+            self.gamma, self.classes = distributions.Gamma(2.0, 0.5), discrete.Categorical()
 
         def construct(self, x: Tensor, probs: Tensor) -> Any:
             return self.gamma("log_prob", x), self.classes.log_prob(x, probs)

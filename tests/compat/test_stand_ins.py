@@ -14,7 +14,7 @@ from typing import Any, Optional
 import pytest
 
 from graphls import compat
-from graphls.compat.hook.known import paths, section_of
+from graphls.compat.hook.mindspore_names import paths, section_of
 from graphls.compat.hook.stand_in import StandIn, StandInType
 from graphls.ir.errors import GraphlsError
 

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 from graphls import nn, ops
-from graphls.compat.hook.offers import offer
+from graphls.compat.hook.resolution import offer
 from graphls.frontend.names.lazy import is_missing
 from graphls.nn.cell import Cell
 from graphls.ops.operations import OPERATORS

@@ -12,7 +12,7 @@ from graphls import nn
 from graphls.base.errors import GraphValueError
 from graphls.base.files.files import parse_json
 from graphls.cli.training.model import Network
-from graphls.cli.training.verdict import NotFinite
+from graphls.cli.training.overflows import NotFinite
 from graphls.train import CheckpointConfig, ModelCheckpoint, load_checkpoint, load_param_into_net
 
 SETTINGS, STEP = "settings", "step_num"

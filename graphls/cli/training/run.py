@@ -26,7 +26,7 @@ from graphls.cli.training.data import Binding, dataset_of
 from graphls.cli.training.losses import Evaluation, Loss, Mean, WithLoss, label_check, loss_of
 from graphls.cli.training.model import Network, network_of
 from graphls.cli.training.optimizers import optimizer_of
-from graphls.cli.training.verdict import ADVICE, NotFinite, Verdict
+from graphls.cli.training.overflows import ADVICE, NotFinite, OverflowSummary
 from graphls.dataset import Dataset
 from graphls.frontend.tensors.random import set_seed
 from graphls.interop.adapters import merge, save_adapters
@@ -149,9 +149,9 @@ def _train(run: Run) -> int:
     settings = settings_of(options, run.network, steps)
     folder = folder_of(options)
     done = resume(run.step, folder, settings) if options.resume else 0
-    verdict = Verdict(_scale_now(run), run.explain)
+    overflows = OverflowSummary(_scale_now(run), run.explain)
     on_request = OnRequestExit(save_ckpt=False)
-    callbacks: list[Callback] = [verdict, Progress(None if find_spec("rich") else _Lines())]
+    callbacks: list[Callback] = [overflows, Progress(None if find_spec("rich") else _Lines())]
     callbacks += [on_request] if current_thread() is main_thread() else []
     if options.has_checkpoints:
         callbacks.append(Checkpoints(folder, options.checkpoint_steps or steps, settings))
@@ -164,9 +164,9 @@ def _train(run: Run) -> int:
             return _interrupted(options, folder, SIGTERM)
     else:
         print(f"{done} steps are done, which are {done // steps} epochs; --epochs {done // steps + 1} would go on.")
-    for line in verdict.lines():
+    for line in overflows.lines():
         print(line)
-    if verdict.trained_nothing:
+    if overflows.trained_nothing:
         raise GraphRuntimeError(f"Every step was skipped, so {options.output} is not written.")
     with run.weights():
         _check_finite(run.network)

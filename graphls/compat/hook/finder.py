@@ -30,8 +30,8 @@ from graphls.compat.hook.import_intent import (
     is_star,
     is_statement,
 )
-from graphls.compat.hook.known import __version__, section_of
-from graphls.compat.hook.offers import (
+from graphls.compat.hook.mindspore_names import __version__, section_of
+from graphls.compat.hook.resolution import (
     forget,
     hides_module,
     is_provided,

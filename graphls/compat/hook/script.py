@@ -17,7 +17,7 @@ from typing import Any
 
 from graphls.base.tracebacks import show_in_notebook
 from graphls.compat.hook.finder import Mirror, install, is_installed, uninstall
-from graphls.compat.hook.offers import REACHED
+from graphls.compat.hook.resolution import REACHED
 from graphls.runtime.context import Replacement, forced_device, kept_context
 from graphls.runtime.context.parallel import OneRank, preserved_parallel_context
 

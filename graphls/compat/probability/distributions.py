@@ -1,4 +1,4 @@
-"""`mindspore.nn.probability.distribution`: the base class, and distributions with simple closed forms, as cells.
+"""`mindspore.nn.probability.distribution`: the base class and continuous distributions, as cells.
 
 A distribution has its parameters, or each method takes them after its value: `Normal(0.0, 1.0).prob(x)` is
 `Normal().prob(x, 0.0, 1.0)`. Cells call methods by name, too: `distribution("log_prob", x)`.
@@ -15,11 +15,12 @@ from graphls.base.errors import GraphAttributeError, GraphTypeError, GraphValueE
 from graphls.frontend.tensors.tensor import Tensor, TensorLike, is_tensor
 from graphls.ir.types import DTypeLike, float32
 from graphls.nn.cell import Cell
+from graphls.ops.math.incomplete_functions import betainc
 from graphls.ops.operands import tensor_of
 
 __all__ = [
-    "Bernoulli", "Cauchy", "Distribution", "Exponential", "Gumbel", "Laplace", "LogNormal", "Logistic", "Normal",
-    "Uniform",
+    "Beta", "Cauchy", "Distribution", "Exponential", "Gamma", "Gumbel", "HalfNormal", "Laplace", "LogNormal",
+    "Logistic", "Normal", "StudentT", "Uniform",
 ]  # fmt: skip
 
 
@@ -255,37 +256,6 @@ class Exponential(Distribution):
         return ops.log(rate) - ops.log(other) + other / rate - 1
 
 
-class Bernoulli(Distribution):
-    """1 with a probability, else 0."""
-
-    names = ("probs",)
-
-    def _log_prob(self, x: Tensor, probs: Tensor) -> Any:
-        return x * ops.log(probs) + (1 - x) * ops.log1p(-probs)
-
-    def _cdf(self, x: Tensor, probs: Tensor) -> Any:
-        zero, one = ops.zeros_like(x + probs), ops.ones_like(x + probs)
-        return ops.where(x < 0, zero, ops.where(x < 1, 1 - probs + zero, one))
-
-    def _quantile(self, u: Tensor, probs: Tensor) -> Any:
-        return ops.cast(u < probs, self.dtype)
-
-    def _mean(self, probs: Tensor) -> Any:
-        return probs
-
-    def _mode(self, probs: Tensor) -> Any:
-        return ops.cast(probs > 0.5, self.dtype)
-
-    def _var(self, probs: Tensor) -> Any:
-        return probs * (1 - probs)
-
-    def _entropy(self, probs: Tensor) -> Any:
-        return -probs * ops.log(probs) - (1 - probs) * ops.log1p(-probs)
-
-    def _kl(self, probs: Tensor, other: Tensor) -> Any:
-        return probs * ops.log(probs / other) + (1 - probs) * ops.log((1 - probs) / (1 - other))
-
-
 class Laplace(_LocationScale):
     """The Laplace distribution: exponential on both sides of a mean."""
 
@@ -381,3 +351,114 @@ class Cauchy(_LocationScale):
 
     def _entropy(self, loc: Tensor, scale: Tensor) -> Any:
         return math.log(4 * math.pi) + ops.log(scale) + 0 * loc
+
+
+class HalfNormal(Distribution):
+    """The half normal distribution: twice the normal density from 0 on; the mean does not move that bound."""
+
+    names = ("mean", "sd")
+
+    def _log_prob(self, x: Tensor, mean: Tensor, sd: Tensor) -> Any:
+        density = 0.5 * math.log(2 / math.pi) - ops.log(sd) - 0.5 * ops.square((x - mean) / sd)
+        return at_or_above(0.0, x, density, -math.inf)
+
+
+class StudentT(Distribution):
+    """Student's t distribution of some degrees of freedom, with a mean and a scale."""
+
+    names = ("df", "mean", "sd")
+
+    def _log_prob(self, x: Tensor, df: Tensor, mean: Tensor, sd: Tensor) -> Any:
+        shape = -0.5 * (df + 1) * ops.log1p(ops.square((x - mean) / sd) / df)
+        gammas = ops.lgamma(0.5 * (df + 1)) - ops.lgamma(0.5 * df)
+        return shape + gammas - ops.log(ops.abs(sd)) - 0.5 * ops.log(math.pi * df)
+
+
+def at_or_above(bound: float, x: Tensor, density: Tensor, otherwise: float) -> Any:
+    """The density for x from a bound on, and another number below it."""
+    return ops.where(x >= bound, density, ops.full_like(density, otherwise))
+
+
+class Gamma(Distribution):
+    """The gamma distribution; its mode is nan for a concentration of 1 or less."""
+
+    names = ("concentration", "rate")
+
+    def sample(self, shape: Sequence[int] = (), *parameters: TensorLike | None) -> Tensor:
+        concentration, rate = self._all(parameters)
+        wide = (concentration + rate).shape
+        return ops.cast(ops.gamma((*shape, *wide), concentration, rate, seed=self.seed), self.dtype)
+
+    def _log_prob(self, x: Tensor, a: Tensor, rate: Tensor) -> Any:
+        density = ops.xlogy(a - 1, x) + a * ops.log(rate) - rate * x - ops.lgamma(a)
+        return at_or_above(0.0, x, density, math.nan)
+
+    def _cdf(self, x: Tensor, a: Tensor, rate: Tensor) -> Any:
+        return ops.igamma(a, rate * ops.maximum(x, 0.0))
+
+    def _survival_function(self, x: Tensor, a: Tensor, rate: Tensor) -> Any:
+        return ops.igammac(a, rate * ops.maximum(x, 0.0))
+
+    def _mean(self, a: Tensor, rate: Tensor) -> Any:
+        return a / rate
+
+    def _mode(self, a: Tensor, rate: Tensor) -> Any:
+        mode = (a - 1) / rate
+        return ops.where(a > 1, mode, ops.full_like(mode, math.nan))
+
+    def _var(self, a: Tensor, rate: Tensor) -> Any:
+        return a / ops.square(rate)
+
+    def _entropy(self, a: Tensor, rate: Tensor) -> Any:
+        return a - ops.log(rate) + ops.lgamma(a) + (1 - a) * ops.digamma(a)
+
+    def _kl(self, a: Tensor, rate: Tensor, b: Tensor, other: Tensor) -> Any:
+        shapes = (a - b) * ops.digamma(a) - ops.lgamma(a) + ops.lgamma(b)
+        return shapes + b * ops.log(rate / other) + a * (other / rate - 1)
+
+
+def _log_beta(a: Tensor, b: Tensor) -> Any:
+    return ops.lgamma(a) + ops.lgamma(b) - ops.lgamma(a + b)
+
+
+class Beta(Distribution):
+    """The beta distribution; its mode is nan unless both concentrations are above 1."""
+
+    names = ("concentration1", "concentration0")
+
+    def sample(self, shape: Sequence[int] = (), *parameters: TensorLike | None) -> Tensor:
+        a, b = self._all(parameters)
+        wide = (*shape, *(a + b).shape)
+        first = ops.gamma(wide, a, ops.ones_like(a), seed=self.seed)
+        second = ops.gamma(wide, b, ops.ones_like(b), seed=None if self.seed is None else self.seed + 1)
+        return ops.cast(first / (first + second), self.dtype)
+
+    def _log_prob(self, x: Tensor, a: Tensor, b: Tensor) -> Any:
+        density = ops.xlogy(a - 1, x) + ops.xlogy(b - 1, 1 - x) - _log_beta(a, b)
+        return at_or_above(0.0, x, at_or_above(0.0, 1 - x, density, math.nan), math.nan)
+
+    def _cdf(self, x: Tensor, a: Tensor, b: Tensor) -> Any:
+        return betainc(a, b, ops.clamp(x, 0.0, 1.0))
+
+    def _survival_function(self, x: Tensor, a: Tensor, b: Tensor) -> Any:
+        return betainc(b, a, ops.clamp(1.0 - x, 0.0, 1.0))
+
+    def _mean(self, a: Tensor, b: Tensor) -> Any:
+        return a / (a + b)
+
+    def _mode(self, a: Tensor, b: Tensor) -> Any:
+        mode = (a - 1) / (a + b - 2)
+        return ops.where(ops.minimum(a, b) > 1, mode, ops.full_like(mode, math.nan))
+
+    def _var(self, a: Tensor, b: Tensor) -> Any:
+        both = a + b
+        return a * b / (ops.square(both) * (both + 1))
+
+    def _entropy(self, a: Tensor, b: Tensor) -> Any:
+        both = a + b
+        digammas = (a - 1) * ops.digamma(a) + (b - 1) * ops.digamma(b) - (both - 2) * ops.digamma(both)
+        return _log_beta(a, b) - digammas
+
+    def _kl(self, a: Tensor, b: Tensor, c: Tensor, d: Tensor) -> Any:
+        digammas = (a - c) * ops.digamma(a) + (b - d) * ops.digamma(b) + (c + d - a - b) * ops.digamma(a + b)
+        return _log_beta(c, d) - _log_beta(a, b) + digammas

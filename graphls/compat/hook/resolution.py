@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Any, cast
 
 from graphls.compat.hal import of_kind
-from graphls.compat.hook.known import (
+from graphls.compat.hook.mindspore_names import (
     QualifiedName,
     attributes_of,
     bases_of,
@@ -20,7 +20,7 @@ from graphls.compat.hook.known import (
     qualified_names,
     section_of,
 )
-from graphls.compat.hook.names import PATHS, providers
+from graphls.compat.hook.providers import PATHS, providers
 from graphls.compat.hook.stand_in import StandIn, stand_in_class
 from graphls.frontend.names.lazy import MISSING, find, is_missing, public_names
 

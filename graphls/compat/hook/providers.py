@@ -5,7 +5,7 @@ Modules are searched in order. Names that they lack are looked up under the othe
 
 from __future__ import annotations
 
-VERSION = ("graphls.compat.hook.known",)
+VERSION = ("graphls.compat.hook.mindspore_names",)
 NN = ("graphls.nn", "graphls.compat.nn")
 OPS = (
     "graphls.ops",
@@ -19,9 +19,9 @@ OPS = (
     "graphls.compat.operators.host_operators",
     "graphls.compat.operators.sparse_updates",
 )
-TRANSFORMER = ("graphls.compat.transformer", *NN)
 INNER = ("graphls.compat.operators.inner_operators", *OPS)
-PRIMITIVE = ("graphls.ops.primitive", *OPS)
+STANDARD = ("graphls.compat.standard_method", "graphls.compat.operators.functional", "graphls.ops")
+TRANSFORMER = ("graphls.compat.transformer", *NN)
 METRICS = ("graphls.train.metrics",)
 AMP = ("graphls.nn.amp", "graphls.compat.amp")
 TRAIN = (
@@ -35,34 +35,24 @@ TRAIN = (
 CONTEXT = ("graphls.runtime.context",)
 DTYPE = ("graphls.frontend.tensors.dtypes", "graphls.compat.dtypes")
 JIT = ("graphls.step.calling.jit",)
-PARAMETER = ("graphls.frontend.tensors.parameter",)
-TENSOR = ("graphls.frontend.tensors.tensor",)
+TENSOR = ("graphls.frontend.tensors.parameter", "graphls.frontend.tensors.tensor", "graphls.frontend.tensors.random")
 INITIALIZER = ("graphls.nn.initializer", "graphls.compat.initializers")
-RANDOM = ("graphls.frontend.tensors.random",)
 PARALLEL = ("graphls.runtime.context.parallel", "graphls.compat.parallel")
 ROOT = ("graphls.compat.root",)
-STANDARD = ("graphls.compat.standard_method", "graphls.compat.operators.functional", "graphls.ops")
 BOOST = ("graphls.compat.boost",)
-HAL = ("graphls.compat.hal",)
 BIJECTORS = ("graphls.compat.probability.bijectors",)
-PROBABILITY = ("graphls.compat.probability.distributions", "graphls.compat.probability.counts", *BIJECTORS)
-BAYESIAN = ("graphls.compat.probability.bayesian_layers",)
-OPTIM = ("graphls.compat.mint.optimizers", "graphls.compat.mint.schedules")
-CHECKS = ("graphls.compat.checkparam",)
+PROBABILITY = ("graphls.compat.probability.distributions", "graphls.compat.probability.discrete", *BIJECTORS)
 PROFILER = ("graphls.compat.profiler",)
 COMMUNICATION = ("graphls.compat.operators.collectives", "graphls.distributed.communication")
 DATASET = ("graphls.dataset",)
-SAMPLERS = ("graphls.dataset.samplers",)
 VISION = ("graphls.dataset.vision",)
 TRANSFORMS = ("graphls.dataset.transforms",)
-TEXT = ("graphls.dataset.text",)
-MINDRECORD_ERRORS = ("graphls.dataset.mindrecord.schema",)
 MINDRECORD = (
     "graphls.dataset.mindrecord",
     "graphls.dataset.mindrecord.writer",
     "graphls.dataset.mindrecord.index",
     "graphls.dataset.mindrecord.convert",
-    *MINDRECORD_ERRORS,
+    "graphls.dataset.mindrecord.schema",
 )
 NUMPY = (
     "graphls.compat.numpy.functions",
@@ -83,17 +73,17 @@ PATHS: dict[str, tuple[str, ...]] = {
     **_below("", "_extends graph._parse", STANDARD),
     "boost": BOOST,
     "boost.boost_cell_wrapper": (*BOOST, "graphls.compat.loss_scale"),
-    **_below("", "hal runtime runtime.device", HAL),
+    **_below("", "hal runtime runtime.device", ("graphls.compat.hal",)),
     "amp": AMP,
     "context": (*CONTEXT, *PARALLEL, *ROOT),
     "dtype": DTYPE,
     "log": ("graphls.base.log",),
     "version": VERSION,
     "common.dtype": DTYPE,
-    "common": ("graphls", *JIT, *DTYPE, *PARAMETER, *TENSOR, *RANDOM, *INITIALIZER, *ROOT),
+    "common": ("graphls", *JIT, *DTYPE, *TENSOR, *INITIALIZER, *ROOT),
     **_below("", "common.api graph.api", (*JIT, "graphls.compat.executors")),
     "communication": COMMUNICATION,
-    "_checkparam": CHECKS,
+    "_checkparam": ("graphls.compat.checkparam",),
     "profiler": PROFILER,
     "profiler.profiling": PROFILER,
     "parallel": PARALLEL,
@@ -103,7 +93,7 @@ PATHS: dict[str, tuple[str, ...]] = {
     "nn.wrap.loss_scale": (*NN, "graphls.compat.loss_scale"),
     "ops": OPS,
     "ops.communication": COMMUNICATION,
-    **_below("ops", "primitive _primitive_cache", PRIMITIVE),
+    **_below("ops", "primitive _primitive_cache", ("graphls.ops.primitive", *OPS)),
     **_below("ops.operations", "_inner_ops _sequence_ops _scalar_ops", INNER),
     "ops.operations._grad_ops": ("graphls.compat.operators.gradient_operators", *OPS),
     **_below("ops.composite", "array_ops clip_ops random_ops", OPS),
@@ -112,10 +102,10 @@ PATHS: dict[str, tuple[str, ...]] = {
     **_below("", "dataset dataset.utils", DATASET),
     **_below("dataset", "config core.config", ("graphls.dataset.config",)),
     "dataset.engine.iterators": ("graphls.compat.iterators", *DATASET),
-    **_below("dataset", "engine.samplers samplers", (*SAMPLERS, *DATASET)),
+    **_below("dataset", "engine.samplers samplers", ("graphls.dataset.samplers", *DATASET)),
     "mindrecord": MINDRECORD,
     "multiprocessing": ("multiprocessing",),
-    "dataset.text": TEXT,
+    "dataset.text": ("graphls.dataset.text",),
     **_below("dataset.transforms", "c_transforms", TRANSFORMS),
     "dataset.transforms": TRANSFORMS,
     "dataset.transforms.py_transforms": ("graphls.dataset.transforms.py_transforms", *TRANSFORMS),
@@ -127,10 +117,10 @@ PATHS: dict[str, tuple[str, ...]] = {
     "mint.special": ("graphls.compat.mint.special",),
     "mint.nn": ("graphls.compat.mint.nn",),
     "mint.nn.functional": ("graphls.compat.mint.functional",),
-    **_below("", "mint.optim experimental", OPTIM),
+    **_below("", "mint.optim experimental", ("graphls.compat.mint.optimizers", "graphls.compat.mint.schedules")),
     "nn.utils": INITIALIZER,
     "nn.probability": PROBABILITY,
-    "nn.probability.bnn_layers": BAYESIAN,
+    "nn.probability.bnn_layers": ("graphls.compat.probability.bayesian_layers",),
     "nn.probability.bijector": BIJECTORS,
     "numpy": NUMPY,
 }

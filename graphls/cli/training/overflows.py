@@ -26,7 +26,7 @@ class NotFinite(GraphValueError):
     """The loss of a step is infinite or nan, and its parameters with it."""
 
 
-class Verdict(Callback):
+class OverflowSummary(Callback):
     """Follows the loss and, if there is an initial loss `scale`, the steps that overflow.
 
     `explain` is called with the row of a step that has just been skipped: the first one, and one at which the scale
