@@ -9,19 +9,18 @@ from __future__ import annotations
 
 from collections.abc import MutableMapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, numpy_helper
 
 from graphls.base.errors import GraphValueError
 from graphls.ir.graph import Node
+from graphls.primitives.primitive import Array
 from graphls.runtime.lowering.lowering import Lowered
 from graphls.runtime.lowering.protos import copied, names_read, replace_items
 from graphls.runtime.lowering.size_arrays import SizeArrays
 from graphls.runtime.lowering.size_terms import Sizes, integer_formula
 
-Array = np.ndarray[Any, Any]
 Names = list[dict[str, str]]
 """For each model, the names of its tensors in the first model."""
 

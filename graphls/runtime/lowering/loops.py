@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 from onnx import GraphProto
@@ -63,7 +62,7 @@ def _scan(e: Values, node: Node, names: Sequence[str]) -> tuple[str, ...]:
         for value in region.outputs:
             e.result(value, value.type, used)
     e.node = node
-    attrs: dict[str, Any] = {"body": body, "num_scan_inputs": len(arrays)}
+    attrs: dict[str, GraphProto | int | list[int]] = {"body": body, "num_scan_inputs": len(arrays)}
     if node.attrs.get("reverse"):
         attrs["scan_input_directions"] = [1] * len(arrays)
         attrs["scan_output_directions"] = [1] * (len(node.outputs) - len(carries))

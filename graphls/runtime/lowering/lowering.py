@@ -6,7 +6,6 @@ from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from onnx import GraphProto, ModelProto
@@ -16,6 +15,7 @@ from graphls.ir.graph import Graph, Node, Value
 from graphls.ir.reachability import computes_nothing
 from graphls.ir.types import TOKEN, DType, Type, bfloat16
 from graphls.primitives.faults import missing_rule
+from graphls.primitives.primitive import Array
 from graphls.runtime.lowering.fences import captured, fenced, is_alias
 from graphls.runtime.lowering.finite import any_not_finite, checked_and_yielded, only_checked
 from graphls.runtime.lowering.indices import FAULT, Indices
@@ -39,7 +39,7 @@ class Lowered(Ports):
 
     model: ModelProto
     origins: dict[str, Node]
-    outside: MutableMapping[str, np.ndarray[Any, Any]]
+    outside: MutableMapping[str, Array]
     tensors: Mapping[Value, str]
 
 
@@ -261,7 +261,7 @@ class Lowering(Rules):
         return any_not_finite(self, [v for v in values if v.type.size])
 
 
-def results_of_nothing(node: Node) -> list[Any]:
+def results_of_nothing(node: Node) -> list[Array]:
     """The results of a node that computes nothing, as constants.
 
     Optimizers of ONNX Runtime divide by the sizes of operands, which ends the process for a size of 0.

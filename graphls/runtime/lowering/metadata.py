@@ -7,9 +7,8 @@ the types in `value_info` on edges. `namespace` is the key under which PyTorch's
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
-from onnx import ModelProto, NodeProto
+from onnx import ModelProto, NodeProto, ValueInfoProto
 
 from graphls.base.text.plain import clipped
 from graphls.base.version import __version__
@@ -102,5 +101,5 @@ def _describe_model(model: ModelProto, graph: Graph) -> None:
     _set(model, STATES, "\n".join(declarations([state]) for state in graph.states))
 
 
-def _set(proto: Any, key: str, value: str) -> None:
+def _set(proto: ModelProto | NodeProto | ValueInfoProto, key: str, value: str) -> None:
     proto.metadata_props.add(key=key, value=clean(value))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
+from graphls.primitives.primitive import Array
 from graphls.runtime.lowering.size_terms import Formula, Sizes, Sum, float_formula, integer_formula
 
-Array = np.ndarray[Any, Any]
 MOST_NUMBERS = 64
 """Elements of the largest array of one shape whose elements get formulas of their own."""
 
@@ -50,7 +49,7 @@ class SizeArrays:
         shape = arrays[0].shape
         return joined if len(shape) == 1 else self.node("Reshape", [joined, self.integers(shape)])
 
-    def _number(self, values: Sequence[Any], dtype: Any) -> str | None:
+    def _number(self, values: Sequence[float], dtype: np.dtype[np.generic]) -> str | None:
         """One number as a tensor of one axis."""
         if len(set(values)) == 1:
             return self.constant(np.array(values[:1], dtype))
@@ -179,11 +178,13 @@ class SizeArrays:
 
     # Emission.
 
-    def node(self, kind: str, inputs: Sequence[str], **attributes: Any) -> str:
+    def node(self, kind: str, inputs: Sequence[str], **attributes: int) -> str:
         """Append an operator; the name of its result."""
         self.count += 1
         name = f"size.{self.count}.{kind}"
-        self.nodes.append(helper.make_node(kind, list(inputs), [name], name=name, **attributes))
+        node = helper.make_node(kind, list(inputs), [name], name)
+        node.attribute.extend(helper.make_attribute(key, value) for key, value in sorted(attributes.items()))
+        self.nodes.append(node)
         return name
 
     def constant(self, array: Array) -> str:
@@ -199,7 +200,7 @@ class SizeArrays:
         """A constant of int64."""
         return self.constant(np.array(numbers, np.int64))
 
-    def cast(self, name: str, dtype: Any) -> str:
+    def cast(self, name: str, dtype: np.dtype[np.generic]) -> str:
         """A tensor in another dtype; formulas are computed in int64 and float64."""
         return self.node("Cast", [name], to=helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
 

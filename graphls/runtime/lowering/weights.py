@@ -10,13 +10,13 @@ import os
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from onnx import ModelProto, TensorProto
 
 from graphls.base.errors import GraphValueError
 from graphls.base.files.files import write_bytes, write_parts
+from graphls.primitives.primitive import Array
 
 INSIDE = 2**30
 """Bytes of arrays inside of a model; the rest of 2 GiB is for operators and metadata."""
@@ -27,7 +27,6 @@ SMALLEST = 2**16
 PAGE = 4096
 """The alignment of arrays in a file, so that they can be mapped into memory."""
 
-Array = np.ndarray[Any, Any]
 
 
 class Arrays(MutableMapping[str, Array]):

@@ -53,7 +53,7 @@ class Block(ABC):
         """Add an operator; returns the name of its result."""
         name = fresh_name(f"{kind.lower()}_output")
         node = helper.make_node(kind, list(inputs), [name], fresh_name(kind), domain=domain)
-        node.attribute.extend(helper.make_attribute(key, value) for key, value in attributes.items())
+        node.attribute.extend(helper.make_attribute(key, value) for key, value in sorted(attributes.items()))
         self.base.graph.node.append(node)
         return name
 
