@@ -239,7 +239,7 @@ def _positions(name: str, fn: Any, position: Any) -> tuple[int, ...]:
 
 def _check_operator(args: tuple[Any, ...], position: TensorLike, positions: tuple[int, ...]) -> None:
     if not positions or any(not -len(args) <= i < len(args) for i in positions):
-        message = f"grad_position {position} does not name some of the {len(args)} inputs given."
+        message = f"grad_position {position} is out of range for the {len(args)} inputs."
         raise GraphTypeError(message)
 
 
@@ -247,7 +247,7 @@ def _differentiated(outputs: Tensor, has_aux: bool) -> list[Tensor]:
     of = outputs[0] if has_aux else outputs
     floats = [leaf for leaf in leaves(of) if isinstance(leaf, Tensor) and leaf.dtype.is_float]
     if not floats:
-        text = "A Jacobian is that of floats, and the function gives none; cast its output to a float."
+        text = "A Jacobian takes float outputs, and the function returns none; cast its output to a float."
         raise GraphTypeError(text)
     return floats
 

@@ -120,7 +120,7 @@ def _host_call(
             raise GraphTypeError(f"{kind} takes a function, not {each!r}.")
     results = _declared(() if result_types is None else result_types)
     if results == () and kind == "pure_callback":
-        text = "A result of pure_callback is declared, as a call that gives nothing does nothing; see py_func."
+        text = "pure_callback declares at least one result, as a call without results has no effect; see py_func."
         raise GraphTypeError(text)
     call = _Call(kind, function, inputs, results, user_location())
     tensors = [tensor_of(leaf) for leaf in leaves(inputs)]

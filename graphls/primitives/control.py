@@ -318,7 +318,7 @@ class Gradient(Primitive):
     def infer(self, *types: Type, of: int, wrt: int) -> Any:
         results, seeds, sources = types[:of], types[of : 2 * of], types[2 * of : 2 * of + wrt]
         if len(sources) != wrt:
-            raise GraphTypeError("gradient has fewer operands than it says.")
+            raise GraphTypeError("gradient has fewer operands than `of` and `wrt` require.")
         for result, seed in zip(results, seeds, strict=True):
             if result != seed:
                 raise GraphTypeError(f"The sensitivity of a {result} is a {result}, not a {seed}.")

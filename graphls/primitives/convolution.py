@@ -72,15 +72,15 @@ def _of_windows(g: Array, groups: int) -> Array:
 
 def _columns(x: Array, kernel: Shape, at: Geometry) -> Array:
     """im2col: the windows as matrices (batch, groups, inputs of a group * positions in the kernel, windows)."""
-    seen = _places_first(windows(x, kernel, at))
-    counts = seen.shape[2 + len(kernel) :]
-    return seen.reshape(x.shape[0], at.groups, x.shape[1] // at.groups * prod(kernel), prod(counts))
+    patches = _kernel_first(windows(x, kernel, at))
+    counts = patches.shape[2 + len(kernel) :]
+    return patches.reshape(x.shape[0], at.groups, x.shape[1] // at.groups * prod(kernel), prod(counts))
 
 
-def _places_first(seen: Array) -> Array:
+def _kernel_first(patches: Array) -> Array:
     """Transposes (batch, channels, windows..., kernel...) to (batch, channels, kernel..., windows...), and back."""
-    axes = seen.ndim // 2 - 1
-    return np.moveaxis(seen, range(2, 2 + axes), range(-axes, 0))
+    axes = patches.ndim // 2 - 1
+    return np.moveaxis(patches, range(2, 2 + axes), range(-axes, 0))
 
 
 def _in_rows(array: Array, groups: int) -> Array:
@@ -181,8 +181,8 @@ class ConvolutionInputGradient(Primitive):
     def numpy(self, g: Array, w: Array, shape: Shape, **geometry: Any) -> Array:
         at, kernel = Geometry.over(w.shape[2:], **geometry), w.shape[2:]
         columns = np.matmul(_in_rows(w, at.groups).swapaxes(1, 2), _of_windows(g, at.groups))
-        seen = columns.reshape(*shape[:2], *kernel, *g.shape[2:])
-        return fold(_places_first(seen), shape, at)
+        patches = columns.reshape(*shape[:2], *kernel, *g.shape[2:])
+        return fold(_kernel_first(patches), shape, at)
 
     def vjp(self, e: Builder, gg: Value, g: Value, w: Value, out: Value, shape: Shape, **geometry: Any) -> Any:
         gw = e.convolution_weight_gradient(gg, g, shape=w.type.shape, **geometry)
@@ -215,9 +215,9 @@ class ConvolutionWeightGradient(Primitive):
 
     def numpy(self, x: Array, g: Array, shape: Shape, **geometry: Any) -> Array:
         at = Geometry.over(shape[2:], **geometry)
-        seen = np.moveaxis(_places_first(windows(x, shape[2:], at)), 0, len(shape) - 1)
+        patches = np.moveaxis(_kernel_first(windows(x, shape[2:], at)), 0, len(shape) - 1)
         every = x.shape[0] * prod(g.shape[2:])
-        columns = seen.reshape(at.groups, prod(shape[1:]), every)
+        columns = patches.reshape(at.groups, prod(shape[1:]), every)
         rows = g.swapaxes(0, 1).reshape(at.groups, shape[0] // at.groups, every)
         return np.asarray(np.matmul(rows, columns.swapaxes(1, 2)).reshape(shape))
 
@@ -242,20 +242,20 @@ def _by_slices(e: Emitter, x: str, g: str, shape: Shape, at: Geometry) -> str:
     """The matrix product where windows have few channels: each position in the kernel has a row for each of them."""
     outputs, inputs = shape[:2]
     batch, _, *counts = e.in_types[1].shape
-    places, windows_of_all = prod(shape[2:]), batch * prod(counts)
+    positions, windows_of_all = prod(shape[2:]), batch * prod(counts)
     order = (1, 0, *range(2, len(shape)))
     sizes = [n + sum(pads) for n, pads in zip(e.in_types[0].shape[2:], at.sides(), strict=True)]
     moved = e.Transpose(padded(e, x, at), perm=order)
-    seen = _slices_by_position(e, reshaped(e, moved, (at.groups, 1, inputs, batch, *sizes)), shape[2:], counts, at)
+    patches = _slices_by_position(e, reshaped(e, moved, (at.groups, 1, inputs, batch, *sizes)), shape[2:], counts, at)
     g = e.Transpose(g, perm=order)
     if at.groups == 1:  # no runtime copies the columns for this form
-        rows, columns = (reshaped(e, t, (-1, windows_of_all)) for t in (g, seen))
+        rows, columns = (reshaped(e, t, (-1, windows_of_all)) for t in (g, patches))
         product = e.Gemm(rows, columns, transB=1)
     else:
-        columns = reshaped(e, seen, (at.groups, places * inputs, windows_of_all))
+        columns = reshaped(e, patches, (at.groups, positions * inputs, windows_of_all))
         grouped = reshaped(e, g, (at.groups, outputs // at.groups, windows_of_all))
         product = e.MatMul(grouped, e.Transpose(columns, perm=(0, 2, 1)))
-    product = e.Transpose(reshaped(e, product, (outputs, places, inputs)), perm=(0, 2, 1))
+    product = e.Transpose(reshaped(e, product, (outputs, positions, inputs)), perm=(0, 2, 1))
     return reshaped(e, product, shape)
 
 

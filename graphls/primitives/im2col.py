@@ -29,9 +29,9 @@ def convolved(e: Emitter, x: str, w: str, shape: Shape, kernels: Shape, at: Geom
         if e.is_gpu:
             x, at = (_framed(e, x, shape, at), at.without_pads()) if at.is_uneven() else (apart(e, x, shape), at)
         return e.Conv(x, w, **attributes(kernel, at), group=at.groups)
-    seen = columns(e, x, shape, _window_positions(shape, kernel, at), at.groups)
+    patches = columns(e, x, shape, _window_positions(shape, kernel, at), at.groups)
     rows = _kernel_rows(e, w, kernels, at.groups, (0, 3, 2, 1))
-    return _as_images(e, e.MatMul(seen, rows), (shape[0], kernels[0], *at.counts(shape, kernel)), at.groups)
+    return _as_images(e, e.MatMul(patches, rows), (shape[0], kernels[0], *at.counts(shape, kernel)), at.groups)
 
 
 def transposed(e: Emitter, g: str, w: str, shape: Shape, kernels: Shape, at: Geometry) -> str:
@@ -47,10 +47,10 @@ def transposed(e: Emitter, g: str, w: str, shape: Shape, kernels: Shape, at: Geo
             wide = e.ConvTranspose(g, w, **attributes(kernel, at.without_pads()), **options)
             return _within_frame(e, wide, shape, at)
         return e.ConvTranspose(g, w, **attributes(kernel, at), **options)
-    places = _windows_of(_window_positions(shape, kernel, at), shape)
-    seen = columns(e, g, (shape[0], kernels[0], *at.counts(shape, kernel)), places, at.groups)
+    window_indices = _windows_of(_window_positions(shape, kernel, at), shape)
+    patches = columns(e, g, (shape[0], kernels[0], *at.counts(shape, kernel)), window_indices, at.groups)
     rows = _kernel_rows(e, w, kernels, at.groups, (0, 3, 1, 2))
-    return _as_images(e, e.MatMul(seen, rows), shape, at.groups)
+    return _as_images(e, e.MatMul(patches, rows), shape, at.groups)
 
 
 def _not_folded(e: Emitter, g: str, w: str, shape: Shape, kernels: Shape, at: Geometry) -> str | None:
@@ -88,10 +88,10 @@ def _flipped(e: Emitter, w: str, kernels: Shape) -> str:
 
     A product with ones on the antidiagonal was two to three times as fast as a Gather.
     """
-    (outputs, inputs), places = kernels[:2], prod(kernels[2:])
-    swapped = _moved(e, w, (outputs, inputs, places), (1, 0, 2), (inputs * outputs, places))
-    if places > 1:
-        swapped = e.MatMul(swapped, e.const(np.eye(places)[::-1], e.in_types[1].dtype))
+    (outputs, inputs), positions = kernels[:2], prod(kernels[2:])
+    swapped = _moved(e, w, (outputs, inputs, positions), (1, 0, 2), (inputs * outputs, positions))
+    if positions > 1:
+        swapped = e.MatMul(swapped, e.const(np.eye(positions)[::-1], e.in_types[1].dtype))
     return reshaped(e, swapped, (inputs, outputs, *kernels[2:]))
 
 
@@ -114,24 +114,24 @@ def _within_frame(e: Emitter, x: str, shape: Shape, at: Geometry) -> str:
 def weight_gradient(e: Emitter, x: str, g: str, shape: Shape, kernels: Shape, at: Geometry) -> str:
     """The adjoint in the kernels, from images and the gradient of their convolution."""
     (batch, _), groups, kernel = shape[:2], at.groups, kernels[2:]
-    places = prod(at.counts(shape, kernel))
-    seen = columns(e, x, shape, _window_positions(shape, kernel, at), groups)
+    count = prod(at.counts(shape, kernel))
+    patches = columns(e, x, shape, _window_positions(shape, kernel, at), groups)
     outputs = kernels[0] // groups
-    rows = _moved(e, g, (batch, groups, outputs, places), (1, 2, 0, 3), (groups, outputs, batch * places))
-    return _moved(e, e.MatMul(rows, seen), (kernels[0], prod(kernel), kernels[1]), (0, 2, 1), kernels)
+    rows = _moved(e, g, (batch, groups, outputs, count), (1, 2, 0, 3), (groups, outputs, batch * count))
+    return _moved(e, e.MatMul(rows, patches), (kernels[0], prod(kernel), kernels[1]), (0, 2, 1), kernels)
 
 
-def columns(e: Emitter, x: str, shape: Shape, places: Array, groups: int) -> str:
+def columns(e: Emitter, x: str, shape: Shape, positions: Array, groups: int) -> str:
     """im2col: the windows as (groups, images * windows, positions * channels of a group).
 
-    `places` has a row of positions in the flat image for each window; one past the end stands for a zero.
+    `positions` has a row of positions in the flat image for each window; one past the end stands for a zero.
     """
     batch, channels, plane = shape[0], shape[1] // groups, prod(shape[2:])
     x = _moved(e, x, (batch, groups, channels, plane), (1, 0, 3, 2), (groups, batch, plane, channels))
-    if places.max() == plane:
+    if positions.max() == plane:
         x = e.Pad(x, e.ints((0, 0, 0, 0, 0, 0, 1, 0)))
-    seen = e.Gather(x, e.const(places.reshape(-1)), axis=2)
-    return reshaped(e, seen, (groups, batch * places.shape[0], places.shape[1] * channels))
+    patches = e.Gather(x, e.const(positions.reshape(-1)), axis=2)
+    return reshaped(e, patches, (groups, batch * positions.shape[0], positions.shape[1] * channels))
 
 
 def _window_positions(shape: Shape, kernel: Shape, at: Geometry) -> Array:
@@ -143,9 +143,9 @@ def _window_positions(shape: Shape, kernel: Shape, at: Geometry) -> Array:
 
 def _windows_of(positions: Array, shape: Shape) -> Array:
     """The window in which each element of the kernel meets each position: (positions, elements of the kernel)."""
-    count, places = positions.shape
-    result = np.full((prod(shape[2:]) + 1, places), count)
-    result[positions, np.arange(places)] = np.arange(count)[:, None]
+    count, elements = positions.shape
+    result = np.full((prod(shape[2:]) + 1, elements), count)
+    result[positions, np.arange(elements)] = np.arange(count)[:, None]
     return result[:-1]
 
 

@@ -26,7 +26,7 @@ from graphls.primitives.windows import (
     Shape,
     apart,
     attributes,
-    by_places,
+    by_position,
     fold,
     padded,
     require_windows,
@@ -81,11 +81,11 @@ class MaxPool(Primitive):
 
     def numpy(self, x: Array, kernel: Shape, **geometry: Any) -> tuple[Array, Array]:
         at, image = Geometry.over(kernel, **geometry), prod(x.shape[2:])
-        seen = by_places(windows(x, kernel, at, fill=-np.inf))
-        places = by_places(windows(np.arange(image).reshape(1, 1, *x.shape[2:]), kernel, at))
-        y, first = seen[0].copy(), np.broadcast_to(places[0], seen[0].shape).copy()
+        patches = by_position(windows(x, kernel, at, fill=-np.inf))
+        indices = by_position(windows(np.arange(image).reshape(1, 1, *x.shape[2:]), kernel, at))
+        y, first = patches[0].copy(), np.broadcast_to(indices[0], patches[0].shape).copy()
         has_nan = np.isnan(x).any()
-        for values, positions in zip(seen[1:], places[1:], strict=True):
+        for values, positions in zip(patches[1:], indices[1:], strict=True):
             is_larger = values > y
             if has_nan:
                 is_larger |= np.isnan(values) & (y < np.inf)
@@ -99,19 +99,19 @@ class MaxPool(Primitive):
         flat = e.reshape(g[0], shape=(y.type.size,))
         if x.type.size < 2**31:  # some engines have no int64
             indices = e.cast(indices, dtype=int32)
-        places = e.reshape(indices, shape=(y.type.size,))
-        return e.reshape(e.gather_gradient(flat, places, axis=0, size=x.type.size), shape=x.type.shape)
+        positions = e.reshape(indices, shape=(y.type.size,))
+        return e.reshape(e.gather_gradient(flat, positions, axis=0, size=x.type.size), shape=x.type.shape)
 
     def onnx(self, e: Emitter, x: str, kernel: Shape, **geometry: Any) -> tuple[str, ...]:
         """By strided slices: the CPU's MaxPool skips nans, and its position output was slower."""
         kind, counts = e.in_types[0], e.out_types[0].shape[2:]
         at = Geometry.over(kernel, **geometry)
-        seen = slices(e, x, kernel, counts, at, fill=-np.inf)
-        y = e.Max(*seen)
+        parts = slices(e, x, kernel, counts, at, fill=-np.inf)
+        y = e.Max(*parts)
         steps = _row_major_strides(kind.shape[2:])
-        offsets = [int(np.dot(np.multiply(place, at.dilations), steps)) for place in np.ndindex(*kernel)]
+        offsets = [int(np.dot(np.multiply(position, at.dilations), steps)) for position in np.ndindex(*kernel)]
         bound = e.Where(e.IsNaN(y), e.const(np.inf, kind.dtype), y)
-        first = e.Add(_first_equal(e, seen, bound, offsets), e.const(_corners(steps, counts, at)))
+        first = e.Add(_first_equal(e, parts, bound, offsets), e.const(_corners(steps, counts, at)))
         images = prod(kind.shape[2:]) * np.arange(prod(kind.shape[:2])).reshape(*kind.shape[:2], *[1] * len(kernel))
         return y, e.Max(e.Add(first, e.const(images)), e.ints([0]))
 
@@ -134,13 +134,13 @@ def _corners(steps: Shape, counts: Shape, at: Geometry) -> Array:
     return total
 
 
-def _first_equal(e: Emitter, seen: list[str], y: str, offsets: list[int]) -> str:
+def _first_equal(e: Emitter, parts: list[str], y: str, offsets: list[int]) -> str:
     """The int64 offset of the first element that is nan or not less than y, computed in floats, which are exact here.
 
     It is d1 * (x0 < y) + d2 * (x0 < y and x1 < y) + ... for the differences d of the offsets, evaluated from the end.
     """
     total = e.const(0.0, float32)
-    for x, step in zip(seen[-2::-1], np.diff(offsets)[::-1], strict=True):
+    for x, step in zip(parts[-2::-1], np.diff(offsets)[::-1], strict=True):
         total = e.Mul(e.cast(e.Less(x, y), float32), e.Add(total, e.const(step, float32)))
     return e.cast(total, int64)
 
@@ -160,7 +160,7 @@ class AvgPool(Primitive):
 
     def numpy(self, x: Array, kernel: Shape, count_include_pad: bool = False, **geometry: Any) -> Array:
         at = Geometry.over(kernel, **geometry)
-        total = reduce(np.add, by_places(windows(x, kernel, at)))
+        total = reduce(np.add, by_position(windows(x, kernel, at)))
         return np.asarray(np.divide(total, _sizes(x.shape, kernel, at, count_include_pad), dtype=x.dtype))
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value, **attrs: Any) -> Any:
@@ -219,8 +219,8 @@ def _summed(e: Emitter, x: str, kernel: Shape, at: Geometry, count_include_pad: 
 def _sizes(shape: Shape, kernel: Shape, at: Geometry, count_include_pad: bool) -> Array:
     """The element count of each window's mean, as float32 in the shape of one image of the result."""
     ones = np.ones((1, 1, *shape[2:]), np.float32)
-    seen = windows(ones, kernel, at, fill=float(count_include_pad))[0, 0]
-    return np.asarray(seen.reshape(*seen.shape[: len(kernel)], -1).sum(axis=-1))
+    patches = windows(ones, kernel, at, fill=float(count_include_pad))[0, 0]
+    return np.asarray(patches.reshape(*patches.shape[: len(kernel)], -1).sum(axis=-1))
 
 
 class AvgPoolGradient(Primitive):

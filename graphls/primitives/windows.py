@@ -59,15 +59,15 @@ class Geometry(NamedTuple):
         """The number of windows on an image along each axis."""
         return tuple(room // s + 1 for room, s in zip(self.room(shape, kernel), self.strides, strict=True))
 
-    def place_inside(self, shape: Shape, kernel: Shape) -> Shape | None:
+    def position_inside(self, shape: Shape, kernel: Shape) -> Shape | None:
         """A position in the kernel that lies within the images in all windows; None where there is none."""
-        places = []
+        positions = []
         for k, d, s, n, size, (before, _) in zip(
             kernel, self.dilations, self.strides, self.counts(shape, kernel), shape[2:], self.sides(), strict=True
         ):
             inside = [i for i in range(k) if i * d >= before and (n - 1) * s + i * d - before < size]
-            places += inside[:1]
-        return tuple(places) if len(places) == len(kernel) else None
+            positions += inside[:1]
+        return tuple(positions) if len(positions) == len(kernel) else None
 
 
 def require_windows(name: str, x: Type, kernel: Shape, at: Geometry) -> None:
@@ -100,14 +100,14 @@ def windows(x: Array, kernel: Shape, at: Geometry, fill: Any = 0) -> Array:
     return np.asarray(every[steps])
 
 
-def by_places(seen: Array) -> list[Array]:
+def by_position(patches: Array) -> list[Array]:
     """The elements of all windows, a result of `windows`, at each position in the kernel.
 
     NumPy computes on a few large arrays many times faster than along the short axes of many windows.
     """
-    axes = seen.ndim // 2 - 1
-    rows = np.moveaxis(seen, range(-axes, 0), range(axes))
-    return [rows[place] for place in np.ndindex(rows.shape[:axes])]
+    axes = patches.ndim // 2 - 1
+    rows = np.moveaxis(patches, range(-axes, 0), range(axes))
+    return [rows[position] for position in np.ndindex(rows.shape[:axes])]
 
 
 def fold(columns: Array, shape: Shape, at: Geometry) -> Array:
@@ -116,18 +116,18 @@ def fold(columns: Array, shape: Shape, at: Geometry) -> Array:
     sizes = [n + sum(pads) for n, pads in zip(shape[2:], at.sides(), strict=True)]
     padded = np.zeros((*shape[:2], *sizes), columns.dtype)
     counts, kernel = columns.shape[2 : 2 + axes], columns.shape[2 + axes :]
-    for place in np.ndindex(*kernel):
-        seen: Any = (..., *(slice(*span) for span in _spans(place, counts, at)))
-        at_place: Any = (..., *place)
-        padded[seen] += columns[at_place]
+    for position in np.ndindex(*kernel):
+        region: Any = (..., *(slice(*span) for span in _spans(position, counts, at)))
+        at_position: Any = (..., *position)
+        padded[region] += columns[at_position]
     sides = zip(shape[2:], at.sides(), strict=True)
     inside: Any = (..., *(slice(before, before + n) for n, (before, _) in sides))
     return np.asarray(padded[inside])
 
 
-def _spans(place: Shape, counts: Shape, at: Geometry) -> list[tuple[int, int, int]]:
+def _spans(position: Shape, counts: Shape, at: Geometry) -> list[tuple[int, int, int]]:
     """Start, stop and step, along each axis, of the elements at one position in the kernel over all windows."""
-    starts = [p * d for p, d in zip(place, at.dilations, strict=True)]
+    starts = [p * d for p, d in zip(position, at.dilations, strict=True)]
     return [(a, a + s * (n - 1) + 1, s) for a, n, s in zip(starts, counts, at.strides, strict=True)]
 
 
@@ -135,11 +135,11 @@ def slices(e: Emitter, x: str, kernel: Shape, counts: Shape, at: Geometry, fill:
     """For each position in the kernel, the elements there in all windows of the ONNX tensor x, on its axes from 2."""
     axes = len(kernel)
     x = padded(e, x, at, fill)
-    seen = []
-    for place in np.ndindex(*kernel):
-        starts, stops, steps = zip(*_spans(place, counts, at), strict=True)
-        seen.append(e.Slice(x, e.ints(starts), e.ints(stops), e.ints(range(2, 2 + axes)), e.ints(steps)))
-    return seen
+    parts = []
+    for position in np.ndindex(*kernel):
+        starts, stops, steps = zip(*_spans(position, counts, at), strict=True)
+        parts.append(e.Slice(x, e.ints(starts), e.ints(stops), e.ints(range(2, 2 + axes)), e.ints(steps)))
+    return parts
 
 
 def padded(e: Emitter, x: str, at: Geometry, fill: float = 0.0) -> str:

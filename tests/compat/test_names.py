@@ -269,7 +269,7 @@ def test_rows_of_a_tensor() -> None:
     found = ms.RowTensor(Tensor([2, 0, 2]), Tensor([[1.0], [2.0], [3.0]]), (4, 1))
     assert found.to_dense().tolist() == [[2.0], [0.0], [4.0], [0.0]]
     assert (found.dtype, found.dense_shape) == (gl.float32, (4, 1))
-    with pytest.raises(ValueError, match="are none of a tensor of"):
+    with pytest.raises(ValueError, match="do not fit a tensor of shape"):
         ms.RowTensor(Tensor([2]), Tensor([[1.0], [2.0]]), (4, 1))
 
 

@@ -80,7 +80,7 @@ def test_values_are_bounded() -> None:
 
 
 def test_an_infinite_norm_is_an_error_where_asked() -> None:
-    with pytest.raises(RuntimeError, match=r"norm of what clip_by_norm got is inf.*test_clipping"):
+    with pytest.raises(RuntimeError, match=r"norm of the tensors of clip_by_norm is inf.*test_clipping"):
         ops.clip_by_norm(graphls.Tensor([np.inf]), 1.0, error_if_nonfinite=True)
     assert ops.clip_by_norm(graphls.Tensor([2.0]), 1.0, error_if_nonfinite=True).asnumpy() == pytest.approx(1)
     with pytest.raises(graphls.TraceError, match=r"A step cannot raise.*test_clipping"):

@@ -322,7 +322,7 @@ def _diagonal_part(x: TensorLike) -> Tensor:
     tensor = tensor_of(x)
     half = tensor.shape[: tensor.ndim // 2]
     if not half or tensor.shape != half * 2:
-        raise GraphValueError(f"DiagPart takes sizes that come twice, not {tensor.type}.")
+        raise GraphValueError(f"DiagPart takes a shape of two equal halves, not {tensor.type}.")
     return shapes.reshape(diagonal(shapes.reshape(tensor, (prod(half), prod(half)))), half)
 
 

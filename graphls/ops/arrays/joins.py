@@ -58,7 +58,7 @@ def _subtracted(sums: Join, x: Tensor, indices: Tensor, updates: Tensor, axis: i
 
 def _numbers(x: Tensor) -> Tensor:
     if x.dtype is bool_:
-        raise GraphTypeError(f"Numbers can be added by index, and {x.type} holds none; cast it first.")
+        raise GraphTypeError(f"Only numbers can be added by index, not {x.type}; cast it first.")
     return x
 
 

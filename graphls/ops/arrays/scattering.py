@@ -192,7 +192,7 @@ def _corner(x: Tensor, indices: Tensor, updates: Tensor, axis: int) -> tuple[sli
     fits = indices.ndim == x.ndim and all(m <= n for m, n in zip(sizes, x.shape, strict=True))
     if not fits or updates.shape != indices.shape:
         raise GraphValueError(
-            f"By elements of {updates.type} and indices {indices.type} nothing can be written along axis {axis} of "
+            f"Elements of {updates.type} cannot be written at indices {indices.type} along axis {axis} of "
             f"{x.type}: their shapes do not fit.",
         )
     return tuple(slice(size) for size in sizes)
@@ -355,7 +355,7 @@ class RowTensor:
         self.values: Tensor = tensor_of(values)
         self.dense_shape: tuple[int, ...] = tuple(shape)
         if self.indices.ndim != 1 or self.values.shape != (self.indices.size, *self.dense_shape[1:]):
-            text = f"The rows {self.values.type} at {self.indices.type} are none of a tensor of {self.dense_shape}."
+            text = f"Rows {self.values.type} at {self.indices.type} do not fit a tensor of shape {self.dense_shape}."
             raise GraphValueError(text)
 
     @property

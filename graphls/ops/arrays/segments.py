@@ -159,7 +159,7 @@ def sparse_segment_mean(x: TensorLike, indices: TensorLike, segment_ids: TensorL
     """
     x, positions, segments = float_of(x), tensor_of(indices), tensor_of(segment_ids)
     if isinstance(segments, Symbol):
-        raise GraphTypeError("The segment ids of sparse_segment_mean must be known.")
+        raise GraphTypeError("The segment ids of sparse_segment_mean must be constant.")
     ids = segments.array
     if ids.ndim != 1 or positions.shape != ids.shape or np.any(np.diff(ids, prepend=0) < 0):
         message = f"sparse_segment_mean takes a rising segment id for each of the indices {positions.type}, not {ids}."

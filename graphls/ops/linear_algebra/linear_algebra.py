@@ -289,7 +289,7 @@ def _summed(x1: Tensor, x2: Tensor, axes: Sizes) -> tuple[int, int]:
         raise GraphValueError(f"batch_dot takes an axis or a pair of them, not {axes!r}.")
     first, second = axis_of(pair[0], x1.ndim), axis_of(pair[1], x2.ndim)
     if not first or not second or x1.shape[first] != x2.shape[second]:
-        message = f"batch_dot of {x1.type} and {x2.type} takes axes of one size behind the first, not {axes!r}."
+        message = f"batch_dot of {x1.type} and {x2.type} takes axes of one size after the first, not {axes!r}."
         raise GraphValueError(message)
     return first, second
 

@@ -247,7 +247,7 @@ def _check_finite(norm: Tensor) -> None:
             "result.",
         )
     if not isfinite(norm):
-        raise GraphRuntimeError(f"The norm of what clip_by_norm got is {norm}.")
+        raise GraphRuntimeError(f"The norm of the tensors of clip_by_norm is {norm}.")
 
 
 def _wide(t: TensorLike) -> Tensor:

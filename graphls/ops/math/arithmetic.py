@@ -207,7 +207,7 @@ def _bitpacked(x: TensorLike, threshold: TensorLike) -> Tensor:
     """Elementwise x > threshold, with eight results of the last axis packed in one uint8, the first one highest."""
     values = tensor_of(x)
     if not values.ndim or values.shape[-1] % 8:
-        message = f"CompareAndBitpack takes a last axis of eights, not {values.type}."
+        message = f"CompareAndBitpack takes a last axis of a multiple of 8, not {values.type}."
         raise GraphValueError(message)
     bits = cast(less(threshold, values), int32)
     eights = shapes.reshape(bits, (*values.shape[:-1], values.shape[-1] // 8, 8))

@@ -99,9 +99,9 @@ def _windows(size: int, count: int) -> tuple[Array, Array]:
 def _averaged(x: Tensor, axis: int, count: int) -> Tensor:
     """The means of windows along one axis, by gathering their elements."""
     positions, inside = _windows(x.shape[axis], count)
-    seen = gather(x, Tensor(positions), axis)
+    patches = gather(x, Tensor(positions), axis)
     after = (1,) * (x.ndim - axis - 1)
-    masked = where(Tensor(inside.reshape(*inside.shape, *after)), seen, 0.0)
+    masked = where(Tensor(inside.reshape(*inside.shape, *after)), patches, 0.0)
     shares = Tensor((1 / inside.sum(axis=1)).reshape(-1, *after).astype(x.dtype.numpy), x.dtype)
     return sum(masked, axis + 1) * shares
 
@@ -121,12 +121,12 @@ def adaptive_max_pool(axes: int) -> Callable[..., Any]:
         def pool(x: Tensor) -> Any:
             every = [_windows(m, n)[0] for m, n in zip(x.shape[2:], _target_sizes(name, x, sizes), strict=True)]
             kernel = tuple(positions.shape[1] for positions in every)
-            seen, origin = x, np.arange(prod(x.shape[2:])).reshape(x.shape[2:])
+            patches, origin = x, np.arange(prod(x.shape[2:])).reshape(x.shape[2:])
             for axis, positions in enumerate(every, 2):
                 if positions.size != x.shape[axis]:
-                    seen = gather(seen, Tensor(positions.reshape(-1)), axis)
+                    patches = gather(patches, Tensor(positions.reshape(-1)), axis)
                 origin = np.take(origin, positions.reshape(-1), axis - 2)
-            y, positions_in_windows = dispatch.apply("max_pool", seen, kernel=kernel, strides=kernel)
+            y, positions_in_windows = dispatch.apply("max_pool", patches, kernel=kernel, strides=kernel)
             if not return_indices:
                 return y
             return y, gather(Tensor(origin.reshape(-1)), mod(positions_in_windows, origin.size), 0)

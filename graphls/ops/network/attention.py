@@ -68,14 +68,14 @@ def _masked_softmax(scores: Tensor, mask: Tensor, has_keys: bool) -> Tensor:
     """The softmax of masked scores, with zeros and finite gradients for a query without keys."""
     _check_mask(mask, scores.shape)
     if mask.dtype.kind != "bool":
-        seen = amax(mask, -1, keepdims=True) > -math.inf
+        has_key = amax(mask, -1, keepdims=True) > -math.inf
         # A row of the mask that is minus infinity everywhere would give nan; the row is zeros here and again below.
-        masked = scores + where(seen, cast(mask, scores.dtype), 0.0)
-        return where(seen, softmax(masked), 0.0)
+        masked = scores + where(has_key, cast(mask, scores.dtype), 0.0)
+        return where(has_key, softmax(masked), 0.0)
     if has_keys:
         return softmax(where(mask, scores, -math.inf))
-    unseen = all(~mask, -1, keepdims=True)
-    return where(unseen, 0.0, softmax(where(logical_or(mask, unseen), scores, -math.inf)))
+    has_no_key = all(~mask, -1, keepdims=True)
+    return where(has_no_key, 0.0, softmax(where(logical_or(mask, has_no_key), scores, -math.inf)))
 
 
 def _check_mask(mask: Tensor, scores: Shape) -> None:
@@ -125,8 +125,8 @@ def flash_attention_score(
     size = _head_size(q, head_num, input_layout)
     q, k, v = (_heads(x, size, input_layout) for x in (q, k, v))
     band = (pre_tokens, next_tokens) if sparse_mode in (0, 4) else (ALL, ALL if sparse_mode == 1 else 0)
-    seen = _band(q.shape[-2], k.shape[-2], band, sparse_mode > 2)
-    mask = _mask(attn_mask if sparse_mode < 2 else None, real_shift, seen)
+    visible = _band(q.shape[-2], k.shape[-2], band, sparse_mode > 2)
+    mask = _mask(attn_mask if sparse_mode < 2 else None, real_shift, visible)
     output = scaled_dot_product_attention(q, k, v, mask, 1.0 - keep_prob, scale=scalar_value, enable_gqa=True)
     order = np.argsort(ORDERS[input_layout])
     return reshape(transpose(output, tuple(map(int, order))), tensor_of(query).shape)
@@ -159,11 +159,11 @@ def _band(rows: int, columns: int, band: tuple[int, int], is_from_end: bool) -> 
     return Tensor((distance >= -before) & (distance <= after))
 
 
-def _mask(hidden: TensorLike | None, shift: TensorLike | None, seen: Tensor | None) -> Tensor | None:
+def _mask(hidden: TensorLike | None, shift: TensorLike | None, visible: Tensor | None) -> Tensor | None:
     """The mask for scaled_dot_product_attention: bools, or floats to add."""
     if hidden is not None:
-        visible = ~cast(tensor_of(hidden), "bool")
-        seen = visible if seen is None else logical_and(visible, seen)
+        shown = ~cast(tensor_of(hidden), "bool")
+        visible = shown if visible is None else logical_and(shown, visible)
     if shift is None:
-        return seen
-    return tensor_of(shift) if seen is None else where(seen, shift, -math.inf)
+        return visible
+    return tensor_of(shift) if visible is None else where(visible, shift, -math.inf)

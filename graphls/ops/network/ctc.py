@@ -208,9 +208,9 @@ def _sparse_ctc_loss(
         "ignore_longer_outputs_than_inputs": ignore_longer_outputs_than_inputs,
     }
     collapse, merges, ignore = (boolean(name, key, value) for key, value in settings.items())
-    scores, places, values, times = float_of(x), *map(tensor_of, (labels_indices, labels_values, sequence_length))
-    _check_sparse(name, scores, places, values, times)
-    labels, counts = _dense(scores, places, values, collapse)
+    scores, positions, values, times = float_of(x), *map(tensor_of, (labels_indices, labels_values, sequence_length))
+    _check_sparse(name, scores, positions, values, times)
+    labels, counts = _dense(scores, positions, values, collapse)
     if not ignore and not isinstance(times, Symbol) and not isinstance(counts, Symbol):
         _check_counts(name, counts, times)
     most = labels.shape[1]
@@ -227,14 +227,14 @@ def _sparse_ctc_loss(
     return cast(loss, scores.dtype), cast(gradient, scores.dtype)
 
 
-def _check_sparse(name: str, x: Tensor, places: Tensor, values: Tensor, times: Tensor) -> None:
-    for tensor in (places, values, times):
+def _check_sparse(name: str, x: Tensor, positions: Tensor, values: Tensor, times: Tensor) -> None:
+    for tensor in (positions, values, times):
         if tensor.dtype not in (int32, int64):
             message = f"{name} takes labels and lengths in int32 or int64, not {tensor.type}; cast them."
             raise GraphTypeError(message)
-    fits = x.ndim == 3 and places.ndim == 2 and values.shape == places.shape[:1] and times.shape == x.shape[1:2]
-    if not fits or places.shape[1] != 2 or 0 in x.shape:
-        text = ", ".join(str(t.type) for t in (x, places, values, times))
+    fits = x.ndim == 3 and positions.ndim == 2 and values.shape == positions.shape[:1] and times.shape == x.shape[1:2]
+    if not fits or positions.shape[1] != 2 or 0 in x.shape:
+        text = ", ".join(str(t.type) for t in (x, positions, values, times))
         message = f"{name} takes x (T, N, C), indices (L, 2), values (L,) and lengths (N,), not {text}."
         raise GraphValueError(message)
     check_lengths(name, "sequence_length", times, x.shape[0])
@@ -247,12 +247,12 @@ def _check_counts(name: str, counts: Tensor, times: Tensor) -> None:
             raise GraphRuntimeError(message)
 
 
-def _dense(x: Tensor, places: Tensor, values: Tensor, collapse: bool) -> tuple[Tensor, Tensor]:
+def _dense(x: Tensor, positions: Tensor, values: Tensor, collapse: bool) -> tuple[Tensor, Tensor]:
     """Labels (N, S) and their numbers for each sample (N,), in int64."""
-    n, count = x.shape[1], places.shape[0]
-    longest = count if isinstance(places, Symbol) else int(places.array[:, 1].max(initial=0)) + 1
+    n, count = x.shape[1], positions.shape[0]
+    longest = count if isinstance(positions, Symbol) else int(positions.array[:, 1].max(initial=0)) + 1
     size = max(1, min(longest, x.shape[0]))
-    samples, numbers = (reshape(cut(cast(places, int64), 1, i, i + 1), (count,)) for i in (0, 1))
+    samples, numbers = (reshape(cut(cast(positions, int64), 1, i, i + 1), (count,)) for i in (0, 1))
     is_label = full((count,), 1, dtype=int64)
     if collapse:
         is_label = cast(_is_new(samples, cast(values, int64)), int64)

@@ -297,7 +297,7 @@ def crop_and_resize(
     outside = number(name, "extrapolation_value", extrapolation_value)
     check_range(x, numbers, 0)
     y0, x0, y1, x1 = columns_of(corners)
-    rows, columns = _places(y0, y1, x.shape[1], height), _places(x0, x1, x.shape[2], width)
+    rows, columns = _crop_positions(y0, y1, x.shape[1], height), _crop_positions(x0, x1, x.shape[2], width)
     crops = cropped(x, expand_dims(cast(numbers, int64), -1), rows, columns, method)
     inside = logical_and(expand_dims(_is_inside(rows, x.shape[1]), 2), expand_dims(_is_inside(columns, x.shape[2]), 1))
     return where(expand_dims(inside, -1), crops, outside)
@@ -318,7 +318,7 @@ def _crop_sizes(
     return sizes[0], sizes[1]
 
 
-def _places(first: Tensor, last: Tensor, size: int, count: int) -> Tensor:
+def _crop_positions(first: Tensor, last: Tensor, size: int, count: int) -> Tensor:
     """The positions in the image of each row or column of the crops: (boxes, count)."""
     if count == 1:
         return expand_dims((first + last) * (0.5 * (size - 1)), 1)

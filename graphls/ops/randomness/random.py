@@ -286,7 +286,7 @@ def _permutation(n: TensorLike, max_length: int = 1, pad: int = -1, dtype: DType
     """
     count = _count("Randperm", n)
     if count > max_length:
-        raise GraphValueError(f"Randperm has place for {max_length} numbers, not for {count}.")
+        raise GraphValueError(f"Randperm has room for {max_length} numbers, not for {count}.")
     numbers = randperm(count, dtype=dtype)
     return concat((numbers, full((max_length - count,), pad, dtype=dtype)), 0)
 

@@ -158,7 +158,7 @@ def _convolution(e: Writer, inputs: Sequence[str], attributes: Attributes) -> st
     assert e.node is not None
     x, kernels, bias = inputs
     images, shape = (v.type.shape for v in e.node.inputs[:2])
-    position = Geometry.over(shape[2:], **e.node.attrs).place_inside(images, shape[2:])
+    position = Geometry.over(shape[2:], **e.node.attrs).position_inside(images, shape[2:])
     if attributes["group"] > 1 or position is None:
         return _one(e, "Add", e.results("Conv", (x, kernels), attributes, 1)[0], bias)
     mask = np.zeros((1, 1, *shape[2:]), np.bool_)
