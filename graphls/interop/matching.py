@@ -171,7 +171,7 @@ def _module(name: str) -> str:
 
 
 @dataclass(frozen=True)
-class Prefixes:
+class Prefix:
     """A prefix of the names of the file that those of the network lack, or the other way round."""
 
     of_file: str = ""
@@ -184,17 +184,17 @@ class Prefixes:
         yield name.removeprefix(self.of_network)
 
 
-def prefixes(names: Iterable[str], known: Mapping[str, object]) -> Prefixes:
+def find_prefix(names: Iterable[str], known: Mapping[str, object]) -> Prefix:
     """The prefix under which the file has most of the missing names, if there is only one such prefix."""
     absent = {name for name in names if name not in known}
-    of_file, of_network = _beginnings(known, absent), _beginnings(absent, known)
+    of_file, of_network = _prefix_counts(known, absent), _prefix_counts(absent, known)
     best = max([*of_file.values(), *of_network.values()], default=0)
-    first = [Prefixes(of_file=prefix) for prefix, count in of_file.items() if count == best]
-    both = first + [Prefixes(of_network=prefix) for prefix, count in of_network.items() if count == best]
-    return both[0] if len(both) == 1 else Prefixes()
+    first = [Prefix(of_file=prefix) for prefix, count in of_file.items() if count == best]
+    both = first + [Prefix(of_network=prefix) for prefix, count in of_network.items() if count == best]
+    return both[0] if len(both) == 1 else Prefix()
 
 
-def _beginnings(names: Iterable[str], ends: Iterable[str]) -> dict[str, int]:
+def _prefix_counts(names: Iterable[str], ends: Iterable[str]) -> dict[str, int]:
     """The number of names that become one of the ends without a prefix that ends in a dot, by prefix."""
     ends, counts = set(ends), dict[str, int]()
     for name in names:
@@ -204,18 +204,18 @@ def _beginnings(names: Iterable[str], ends: Iterable[str]) -> dict[str, int]:
     return counts
 
 
-def match_for(mapping: ParameterMapping, tensors: Tensors, beginning: Prefixes) -> Match | None:
+def match_for(mapping: ParameterMapping, tensors: Tensors, prefix: Prefix) -> Match | None:
     """The array of a file for a parameter, in its layout; None if the file has none."""
-    recipe = recipe_for(mapping, tensors.arrays, beginning)
+    recipe = recipe_for(mapping, tensors.arrays, prefix)
     return None if recipe is None else assembled(mapping, *recipe, tensors)
 
 
 def recipe_for(
-    mapping: ParameterMapping, known: Mapping[str, object], beginning: Prefixes
+    mapping: ParameterMapping, known: Mapping[str, object], prefix: Prefix
 ) -> tuple[Recipe, list[str]] | None:
     """The first recipe whose names are all known, and these names; None if there is no such recipe."""
     for recipe in mapping.recipes():
-        names = [next((each for each in beginning.of(name) if each in known), None) for name in recipe.names]
+        names = [next((each for each in prefix.of(name) if each in known), None) for name in recipe.names]
         present = [name for name in names if name is not None]
         if len(present) == len(names):
             return recipe, present

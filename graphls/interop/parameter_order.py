@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from graphls.base.errors import GraphTypeError, GraphValueError
 from graphls.frontend.tensors.parameter import Parameter
-from graphls.interop.matching import Rename, names_of, prefixes, recipe_for, renamed
+from graphls.interop.matching import Rename, find_prefix, names_of, recipe_for, renamed
 from graphls.interop.optimizer_sources import OptimizerState
 from graphls.interop.parameter_mapping import ParameterMapping, Recipe, parameter_mappings
 from graphls.interop.sources import Array, Arrays
@@ -88,10 +88,10 @@ def _names_by_weights(state: OptimizerState, rows: Mappings, rename: Rename) -> 
     """The names of the weights that form the parameters, which are stored in the order of the parameters."""
     known = {renamed(name, rename): name for name in _without_aliases(state.weights)}
     order = {name: i for i, name in enumerate(known)}
-    beginning = prefixes(names_of(mapping for each in rows for mapping in each), known)
+    prefix = find_prefix(names_of(mapping for each in rows for mapping in each), known)
     used: set[str] = set()
     for each in rows:
-        recipes = (recipe_for(mapping, known, beginning) for mapping in each)
+        recipes = (recipe_for(mapping, known, prefix) for mapping in each)
         names = [recipe[1] for recipe in recipes if recipe is not None]
         used.update(*sorted(names, key=lambda present: order[present[0]])[:1])
     if len(used) != len(state.numbers):
@@ -124,11 +124,11 @@ def matched(rows: Mappings, names: Sequence[str], rename: Rename) -> tuple[list[
         if (new := renamed(name, rename)) in known:
             raise GraphValueError(f"{names[known[new]]!r} and {name!r} are both {new!r}; change the names or 'rename'.")
         known[new] = i
-    beginning = prefixes(names_of(mapping for each in rows for mapping in each), known)
+    prefix = find_prefix(names_of(mapping for each in rows for mapping in each), known)
     matches: list[Row] = []
     absent: list[ParameterMapping] = []
     for each in rows:
-        own = [(mapping, f) for mapping in each if (f := recipe_for(mapping, known, beginning)) is not None]
+        own = [(mapping, f) for mapping in each if (f := recipe_for(mapping, known, prefix)) is not None]
         if not own:
             absent.append(each[0])
             continue

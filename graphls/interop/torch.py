@@ -21,6 +21,7 @@ from graphls.interop.matching import (
     check_rename,
     converted,
     distinct_matches,
+    find_prefix,
     listed,
     match_for,
     misfit,
@@ -28,7 +29,6 @@ from graphls.interop.matching import (
     nearest,
     outward,
     outward_names,
-    prefixes,
 )
 from graphls.interop.optimizers import load_optimizer_state_dict, optimizer_state_dict, save_optimizer_state_dict
 from graphls.interop.parameter_mapping import ParameterMapping, parameter_mappings
@@ -97,8 +97,8 @@ def load_state_dict(
     renames = check_rename("load_state_dict", rename), check_rename("load_state_dict", tied)
     tensors = Tensors(weights.arrays, *renames, check_pattern("load_state_dict", transposed))
     mappings = parameter_mappings(net)
-    beginning = prefixes(names_of(mappings), tensors.arrays)
-    candidates = [(mapping, match_for(mapping, tensors, beginning)) for mapping in mappings]
+    prefix = find_prefix(names_of(mappings), tensors.arrays)
+    candidates = [(mapping, match_for(mapping, tensors, prefix)) for mapping in mappings]
     matches = distinct_matches([(mapping, match) for mapping, match in candidates if match is not None])
     _check_fit(matches, weights.origin, tensors)
     report = _report(weights.origin, matches, candidates, tensors)
