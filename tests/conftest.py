@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from graphls.context import PYNATIVE_MODE, reset_context, set_context
-from graphls.runtime.onnxruntime import ort
+from graphls.runtime.onnxruntime import session as ort
 from graphls.runtime.onnxruntime.session_options import threads
 from tests import draws, messages
 

@@ -206,7 +206,7 @@ def _run_step() -> bool:
 
 
 def _fault_of_step() -> str:
-    from graphls.runtime.onnxruntime.ort import OrtSession
+    from graphls.runtime.onnxruntime.session import OrtSession
 
     state = Copied(Storage(np.array([[1, 1], [0, 1]], np.float32)))
     session = OrtSession(parse(_STEP), {"w": state}, "cuda")

@@ -191,8 +191,8 @@ def measured_nodes(graph: Graph, steps: int) -> dict[Node, float]:
 
     They are scaled to the time of a run without the profiler, which is that of a step from its call to its outputs.
     """
-    from graphls.runtime.onnxruntime.ort import OrtSession
     from graphls.runtime.onnxruntime.profiled import ProfiledSession
+    from graphls.runtime.onnxruntime.session import OrtSession
 
     copy = PlainCopy(graph)
     inputs = [_example(v.type) for v in copy.graph.inputs]

@@ -61,7 +61,7 @@ class ExecutionTarget:
             from graphls.runtime.onnxruntime.captured import CapturedSession
 
             return CapturedSession(graph, parameters, self.device)
-        from graphls.runtime.onnxruntime.ort import OrtSession
+        from graphls.runtime.onnxruntime.session import OrtSession
 
         return OrtSession(graph, parameters, self.device)
 

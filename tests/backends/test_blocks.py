@@ -12,7 +12,7 @@ from graphls import amp, nn
 from graphls.ir.graph import Graph, Node, walk
 from graphls.ir.interpret import interpret
 from graphls.passes.schedule.partition import Partition
-from graphls.runtime.onnxruntime import ort
+from graphls.runtime.onnxruntime import session as ort
 from graphls.runtime.onnxruntime.blocks import Blocked, count_of_blocks, in_blocks, in_place_behind_readers
 from graphls.runtime.onnxruntime.part import OrtPart
 from graphls.runtime.plan import PlanSession

@@ -14,7 +14,7 @@ from graphls.passes import as_pipeline
 from graphls.passes.schedule.partition import Partition
 from graphls.runtime.lowering.protos import operators
 from graphls.runtime.numpy.reference import ReferenceSession
-from graphls.runtime.onnxruntime.ort import OrtSession
+from graphls.runtime.onnxruntime.session import OrtSession
 from graphls.runtime.plan import PlanSession
 from graphls.runtime.session import Session
 

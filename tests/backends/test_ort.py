@@ -14,7 +14,7 @@ import pytest
 import graphls
 from graphls import nn, ops
 from graphls.runtime.lowering import lower
-from graphls.runtime.onnxruntime import ort
+from graphls.runtime.onnxruntime import session as ort
 
 F32 = np.float32
 X, Y = np.ones((2, 4), F32), np.zeros((2, 3), F32)

@@ -117,7 +117,7 @@ def test_without_a_runtime_numpy_computes(monkeypatch: pytest.MonkeyPatch, at_an
 
 
 def test_what_a_session_cannot_compute_numpy_does(monkeypatch: pytest.MonkeyPatch, at_any_size: None) -> None:
-    monkeypatch.setattr(sessions.Ready, "run", failing)
+    monkeypatch.setattr(sessions.OperationModel, "run", failing)
     assert ops.erf(Tensor([0.0])).asnumpy().tolist() == [0.0]
 
 

@@ -25,13 +25,13 @@ F32 = np.float32
 def runs(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
     """What sessions have run, in order; none of other tests are there."""
     found: list[Any] = []
-    run = sessions.Ready.run
+    run = sessions.OperationModel.run
 
     def counting(ready: Any, arrays: Any) -> Any:
         found.append(ready)
         return run(ready, arrays)
 
-    monkeypatch.setattr(sessions.Ready, "run", counting)
+    monkeypatch.setattr(sessions.OperationModel, "run", counting)
     dispatch._plans.clear()
     sessions._operations.clear()
     yield found
@@ -200,7 +200,7 @@ def test_errors_are_those_of_the_function() -> None:
 
 
 def test_what_a_session_cannot_compute_is_computed_step_by_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sessions.Ready, "run", failing)
+    monkeypatch.setattr(sessions.OperationModel, "run", failing)
     np.testing.assert_allclose(ops.selu(Tensor(np.ones((64, 64), F32))).asnumpy(), 1.0507, rtol=1e-4)
 
 

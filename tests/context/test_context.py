@@ -195,7 +195,7 @@ def test_names_of_the_package_are_found_when_asked_for() -> None:
 
 
 def test_a_gpu_that_the_runtime_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
-    from graphls.runtime.onnxruntime import ort
+    from graphls.runtime.onnxruntime import session as ort
 
     class Runtime:
         @staticmethod

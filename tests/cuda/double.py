@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from graphls.runtime.devices import PROVIDERS
-from graphls.runtime.onnxruntime import model, ort
+from graphls.runtime.onnxruntime import model
 from graphls.runtime.onnxruntime import runtime as installed
+from graphls.runtime.onnxruntime import session as ort
 from graphls.runtime.onnxruntime.runtime import load_runtime
 
 

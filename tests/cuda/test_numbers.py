@@ -17,8 +17,8 @@ from graphls.inspect.testing.samples import assert_close, draw, in_dtype, single
 from graphls.ir.graph import Graph, Value
 from graphls.ir.interpret import interpret
 from graphls.ir.types import bfloat16, float16, float32, float64
-from graphls.runtime.onnxruntime.ort import OrtSession
 from graphls.runtime.onnxruntime.profiled import ProfiledSession
+from graphls.runtime.onnxruntime.session import OrtSession
 from graphls.runtime.states import copied
 from tests.cuda.card import differing, has_loop, trained
 from tests.networks.steps import FORMS, NETWORKS, batch, build

@@ -14,7 +14,7 @@ from graphls.ir.interpret import interpret
 from graphls.ir.plan import DEFAULT, is_plan
 from graphls.passes import Pipeline, as_pipeline
 from graphls.passes.schedule.partition import Partition
-from graphls.runtime.onnxruntime.ort import OrtSession
+from graphls.runtime.onnxruntime.session import OrtSession
 from graphls.runtime.plan import PlanSession
 from graphls.runtime.session import Session
 from graphls.testing import Ending, random_inputs, reduce_graph, run_apart

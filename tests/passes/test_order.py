@@ -16,7 +16,7 @@ from graphls.ops.operands import apply
 from graphls.passes import as_pipeline
 from graphls.primitives.primitive import Primitive, f32, sample
 from graphls.runtime.numpy.reference import ReferenceSession
-from graphls.runtime.onnxruntime.ort import OrtSession
+from graphls.runtime.onnxruntime.session import OrtSession
 
 F32 = np.float32
 SIZE = 24

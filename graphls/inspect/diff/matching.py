@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from graphls.inspect.diff.block import Block, corresponding, ends, is_first
+from graphls.inspect.diff.indexed_graph import IndexedGraph, corresponding, ends, is_first
 from graphls.ir.compare import attributes_key
 from graphls.ir.graph import Graph, Node, Value, walk
 from graphls.ir.types import Type
@@ -23,7 +23,7 @@ Key = Callable[[Node], Hashable]
 
 def match(before: Graph, after: Graph) -> Matching:
     """The nodes and values of two graphs that correspond; those of `match(after, before)` are the same ones."""
-    first, second = Block(before), Block(after)
+    first, second = IndexedGraph(before), IndexedGraph(after)
     if is_first(first, second):
         return Matching(first, second).run()
     return Matching(second, first).run().turned()
@@ -36,7 +36,7 @@ class Matching:
     position, 1 without the position, 2 in their primitive, 3 in their types and an operand.
     """
 
-    def __init__(self, before: Block, after: Block) -> None:
+    def __init__(self, before: IndexedGraph, after: IndexedGraph) -> None:
         self.before, self.after = before, after
         self.coming, self.leaving = ends(before.graph, after.graph)
         self.values: dict[Value, Value] = dict(self.coming)
@@ -282,19 +282,19 @@ class Likeness:
     up: Hashes
 
     @classmethod
-    def of(cls, blocks: Iterable[Block], pairs: Iterable[tuple[Node, Node]]) -> Likeness:
+    def of(cls, graphs: Iterable[IndexedGraph], pairs: Iterable[tuple[Node, Node]]) -> Likeness:
         """The hashes where the nodes of these pairs are known to correspond."""
         numbers, likeness = _Numbers(), cls({}, {}, {}, {})
         fixed = {node: numbers.of("pair", i) for i, pair in enumerate(pairs) for node in pair}
-        for block in blocks:
-            local = {n: fixed[n] if n in fixed else numbers.local(n) for n in block.nodes}
-            down, up = numbers.down(block, local, fixed), numbers.up(block, local, fixed)
-            label = {n: numbers.of(down[n], up[n], n.phase, n.scope) for n in block.nodes}
-            down_again, up_again = numbers.down(block, label, fixed), numbers.up(block, label, fixed)
+        for indexed in graphs:
+            local = {n: fixed[n] if n in fixed else numbers.local(n) for n in indexed.nodes}
+            down, up = numbers.down(indexed, local, fixed), numbers.up(indexed, local, fixed)
+            label = {n: numbers.of(down[n], up[n], n.phase, n.scope) for n in indexed.nodes}
+            down_again, up_again = numbers.down(indexed, label, fixed), numbers.up(indexed, label, fixed)
             likeness.local.update(local)
             likeness.down.update(down)
             likeness.up.update(up)
-            likeness.exact.update((n, numbers.of(down_again[n], up_again[n])) for n in block.nodes)
+            likeness.exact.update((n, numbers.of(down_again[n], up_again[n])) for n in indexed.nodes)
         return likeness
 
 
@@ -312,26 +312,26 @@ class _Numbers:
         regions = tuple(tuple(v.type for v in region.inputs) for region in node.regions)
         return self.of(node.primitive.name, attributes_key(node.attrs), tuple(v.type for v in node.outputs), regions)
 
-    def down(self, block: Block, label: Mapping[Node, int], fixed: Mapping[Node, int]) -> Hashes:
+    def down(self, indexed: IndexedGraph, label: Mapping[Node, int], fixed: Mapping[Node, int]) -> Hashes:
         """The hashes of nodes by their labels, operands, control edges and yields of regions."""
         hashed: Hashes = {}
-        values = {v: self.of("input", i) for i, v in enumerate(block.graph.inputs)}
-        values.update((v, self.of("state", v.name)) for v in block.graph.states)
-        for node in block.nodes:
+        values = {v: self.of("input", i) for i, v in enumerate(indexed.graph.inputs)}
+        values.update((v, self.of("state", v.name)) for v in indexed.graph.states)
+        for node in indexed.nodes:
             for r, region in enumerate(node.regions):
                 values.update((v, self.of("parameter", label[node], r, i)) for i, v in enumerate(region.inputs))
 
         def hashes(several: Iterable[Value]) -> tuple[int, ...]:
             return tuple(values.get(v, -1) for v in several)
 
-        for node in walk(block.graph):
+        for node in walk(indexed.graph):
             after, yielded = tuple(sorted(hashes(node.after))), tuple(hashes(r.outputs) for r in node.regions)
             number = self.of("from", label[node], hashes(node.inputs), after, yielded)
             hashed[node] = fixed.get(node, number)
             values.update((v, self.of("output", hashed[node], i)) for i, v in enumerate(node.outputs))
         return hashed
 
-    def up(self, block: Block, label: Mapping[Node, int], fixed: Mapping[Node, int]) -> Hashes:
+    def up(self, indexed: IndexedGraph, label: Mapping[Node, int], fixed: Mapping[Node, int]) -> Hashes:
         """The hashes of nodes by their labels, and by each use of their values with its position."""
         hashed: Hashes = {}
         uses: dict[Value, list[int]] = {}
@@ -340,11 +340,11 @@ class _Numbers:
             for i, value in enumerate(several):
                 uses.setdefault(value, []).append(self.of(*by, i))
 
-        use(block.graph.outputs, "output")
-        for write in block.graph.writes:
+        use(indexed.graph.outputs, "output")
+        for write in indexed.graph.writes:
             use((write.value,), "write", write.state.name)
-        for node in reversed(list(walk(block.graph))):
-            holder = block.holder[node]
+        for node in reversed(list(walk(indexed.graph))):
+            holder = indexed.holder[node]
             inside = (hashed[holder[0]], holder[1]) if holder else None
             used = tuple(tuple(sorted(uses.get(v, ()))) for v in node.outputs)
             hashed[node] = fixed.get(node, self.of("used by", label[node], inside, used))

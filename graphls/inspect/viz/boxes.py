@@ -62,7 +62,7 @@ def listed(values: Iterable[Value]) -> str:
 
 
 @dataclass(frozen=True)
-class Words:
+class BoxText:
     """The lines of a box: those of its title, and the others."""
 
     title: tuple[str, ...]
@@ -92,11 +92,11 @@ class States:
         return [state for value in values for state in self.written.get(value, ())]
 
 
-def words(child: Child, incoming: Mapping[Value, None], states: States) -> Words:
+def box_text(child: Child, incoming: Mapping[Value, None], states: States) -> BoxText:
     """The text in a box; `incoming` are the values that it reads without an edge in the drawing."""
     texts = [detail(child)]
     if not isinstance(child, Port):
         reads, writes = list(dict.fromkeys([*states.reads(child), *incoming])), states.writes(child)
         texts += [f"← {listed(reads)}"] if reads else []
         texts += [f"→ {listed(writes)}"] if writes else []
-    return Words(tuple(broken(title(child), WIDEST)), tuple(line for text in texts for line in broken(text, WIDEST)))
+    return BoxText(tuple(broken(title(child), WIDEST)), tuple(line for text in texts for line in broken(text, WIDEST)))

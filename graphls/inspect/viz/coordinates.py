@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from graphls.base.text.plain import columns
-from graphls.inspect.viz.boxes import States, Words, heading, words
+from graphls.inspect.viz.boxes import BoxText, States, box_text, heading
 from graphls.inspect.viz.layers import Edge, Layers, Slot, Waypoint, layered, segments_of
 from graphls.inspect.viz.links import Links
 from graphls.inspect.viz.rows import aligned
@@ -35,7 +35,7 @@ class Box:
     y: float
     width: float
     height: float
-    words: Words
+    text: BoxText
     open: bool
 
 
@@ -65,7 +65,7 @@ class _Frame:
     height: float
     areas: Mapping[Slot, tuple[float, float, float, float]]
     inner: Mapping[Child, _Frame]
-    texts: Mapping[Child, Words]
+    texts: Mapping[Child, BoxText]
     bottoms: Mapping[Slot, float]
     layers: Layers
 
@@ -148,14 +148,14 @@ class _Placer:
         """The width of the first line of an open group."""
         return columns("".join(heading(group))) * COLUMN * BOLD + 6 * PADDING
 
-    def text(self, child: Child, layers: Layers) -> Words:
+    def text(self, child: Child, layers: Layers) -> BoxText:
         incoming: dict[Value, None] = dict.fromkeys(layers.incoming.get(child, ()))
         for edge in layers.edges:
             if edge.broken and edge.target is child:
                 incoming.update(dict.fromkeys(edge.values))
-        return words(child, incoming, self.states)
+        return box_text(child, incoming, self.states)
 
-    def size(self, slot: Slot, inner: Mapping[Child, _Frame], texts: Mapping[Child, Words]) -> tuple[float, float]:
+    def size(self, slot: Slot, inner: Mapping[Child, _Frame], texts: Mapping[Child, BoxText]) -> tuple[float, float]:
         if isinstance(slot, Waypoint):
             return THIN, 0
         if slot in inner:

@@ -115,7 +115,7 @@ def _heading(box: Box) -> Iterator[str]:
 
 def _lines(box: Box) -> Iterator[str]:
     """The lines of any other box, one below the other."""
-    kinds = [("name", line) for line in box.words.title] + [("more", line) for line in box.words.more]
+    kinds = [("name", line) for line in box.text.title] + [("more", line) for line in box.text.more]
     for i, (kind, line) in enumerate(kinds):
         yield _words(kind, box.x + PADDING, box.y + 15 + LINE * i, line)
 

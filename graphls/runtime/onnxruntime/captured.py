@@ -18,7 +18,7 @@ from graphls.runtime.buffers import SMALL, DeviceBuffer, in_rows
 from graphls.runtime.devices import Cuda
 from graphls.runtime.lowering.types import exchanged
 from graphls.runtime.onnxruntime.guard import first_line
-from graphls.runtime.onnxruntime.ort import OrtSession
+from graphls.runtime.onnxruntime.session import OrtSession
 from graphls.runtime.states import HasStorage
 
 OLDEST = 1, 31

@@ -1,4 +1,4 @@
-"""The ONNX Runtime engine: takes every node that has an ONNX rule."""
+"""The ONNX Runtime engine: takes every node but calls of Python functions."""
 
 from __future__ import annotations
 

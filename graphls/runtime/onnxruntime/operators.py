@@ -31,7 +31,7 @@ MOST_OPERATIONS = 1024
 """The most that are cached; the oldest is evicted for the next."""
 
 
-class Ready(NamedTuple):
+class OperationModel(NamedTuple):
     """A model that computes the outputs of a graph without states, in a cached session or one opened now."""
 
     model: bytes
@@ -55,7 +55,7 @@ _operations: dict[object, Any] = {}
 
 
 def cached(key: Hashable, make: Callable[[], Cached]) -> Cached:
-    """The cached object of a key, such as a `ready` model, or one made now."""
+    """The cached object of a key, such as a model, or one made now."""
     item: Cached = _cached(_operations, MOST_OPERATIONS, key, make)
     return item
 
@@ -71,7 +71,7 @@ def _cached(items: dict[Any, Any], most: int, key: object, make: Callable[[], An
     return item
 
 
-def one_operation(operation: Operation, types: tuple[Type, ...], attrs: Mapping[str, Any], result: int = 0) -> Graph:
+def operation_graph(operation: Operation, types: tuple[Type, ...], attrs: Mapping[str, Any], result: int = 0) -> Graph:
     """The graph of one result of an operation on operands of these types."""
     inputs = tuple(Value(f"x{i}", kind) for i, kind in enumerate(types))
     e = Builder()
@@ -79,10 +79,10 @@ def one_operation(operation: Operation, types: tuple[Type, ...], attrs: Mapping[
     return Graph("operation", inputs, (), tuple(e.nodes), (), (output,))
 
 
-def ready(graph: Graph) -> Ready:
+def operation_model(graph: Graph) -> OperationModel:
     """The model that computes the outputs of a graph, for inputs of any sizes that its operators take."""
     lowered = Model(graph, "cpu", load_runtime()).lowered
-    return Ready(_of_any_size(lowered.model), lowered.inputs, lowered.outputs, is_unusual(lowered.model))
+    return OperationModel(_of_any_size(lowered.model), lowered.inputs, lowered.outputs, is_unusual(lowered.model))
 
 
 def _of_any_size(model: ModelProto) -> bytes:

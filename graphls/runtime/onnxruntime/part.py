@@ -11,7 +11,7 @@ import numpy as np
 from graphls.ir.graph import Value
 from graphls.ir.plan import Segment
 from graphls.runtime.engine import PlanContext
-from graphls.runtime.onnxruntime.ort import OrtSession
+from graphls.runtime.onnxruntime.session import OrtSession
 from graphls.runtime.onnxruntime.session_options import take_turns
 
 

@@ -18,8 +18,8 @@ from graphls.runtime.kernels import Kernel, Run, own_times
 from graphls.runtime.lowering import Lowered
 from graphls.runtime.lowering.protos import operators
 from graphls.runtime.onnxruntime.optimized import write_optimized
-from graphls.runtime.onnxruntime.ort import OrtSession
 from graphls.runtime.onnxruntime.part import OrtPart
+from graphls.runtime.onnxruntime.session import OrtSession
 from graphls.runtime.states import HasStorage
 
 ENDING = "_kernel_time"

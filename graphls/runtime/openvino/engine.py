@@ -66,20 +66,20 @@ class Openvino:
     def open(self, segment: Segment, context: PlanContext) -> Part:
         """A model of a segment; a session of ONNX Runtime where OpenVINO refuses it."""
         from graphls.runtime.openvino.exact_check import open_part
-        from graphls.runtime.openvino.part import OpenvinoPart, unless_refused
+        from graphls.runtime.openvino.part import OpenvinoPart, open_or_fall_back
 
         own = partial(open_part, OpenvinoPart, segment, context)
-        part: Part = unless_refused(own, lambda other: other.open(segment, context))
+        part: Part = open_or_fall_back(own, lambda other: other.open(segment, context))
         return part
 
     def profiled(self, segment: Segment, context: PlanContext, folder: Path) -> ProfiledPart:
         """A model of a segment, as `open` chooses it, whose operators are timed."""
         from graphls.runtime.openvino.exact_check import open_part
-        from graphls.runtime.openvino.part import unless_refused
+        from graphls.runtime.openvino.part import open_or_fall_back
         from graphls.runtime.openvino.profiled import ProfiledOpenvinoPart
 
         own = partial(open_part, ProfiledOpenvinoPart, segment, context)
-        part: ProfiledPart = unless_refused(own, lambda other: other.profiled(segment, context, folder))
+        part: ProfiledPart = open_or_fall_back(own, lambda other: other.profiled(segment, context, folder))
         return part
 
     def title(self, device: str) -> str:

@@ -16,7 +16,7 @@ from graphls.runtime.engine import Part, PlanContext, WrappedPart
 from graphls.runtime.kernels import Run
 from graphls.runtime.lowering.finite import any_not_finite, are_bounded
 from graphls.runtime.lowering.lowering import Lowering
-from graphls.runtime.openvino.part import OpenvinoPart, unless_refused
+from graphls.runtime.openvino.part import OpenvinoPart, open_or_fall_back
 
 INCONCLUSIVE = "inconclusive bound"
 """The name of the output that is true where the bound of an overflow check is inconclusive."""
@@ -120,7 +120,7 @@ class ExactCheckPart(WrappedPart):
         """Opens the model with the exact check, in ONNX Runtime where OpenVINO refuses it."""
         segment, context, flags = self.part.segment, self.part.context, {INCONCLUSIVE: self.is_inconclusive}
         opened = partial(OpenvinoPart, segment, context, ExactLowering, flags)
-        part: Part = unless_refused(opened, lambda engine: engine.open(segment, context))
+        part: Part = open_or_fall_back(opened, lambda engine: engine.open(segment, context))
         return part
 
     def end(self) -> Mapping[Value, Any]:

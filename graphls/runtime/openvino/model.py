@@ -16,17 +16,17 @@ from graphls.runtime.lowering.lowering import Lowered, Lowering
 from graphls.runtime.lowering.ports import Ports, ports_of
 from graphls.runtime.lowering.weights import complete, serialised
 from graphls.runtime.openvino.hoist import hoist_backward_values
-from graphls.runtime.openvino.protected import protect
 from graphls.runtime.openvino.runtime import (
     EXACT,
     compiled,
     core,
     failure,
     imported,
-    large_blocks_apart,
+    large_blocks_off_heap,
     load_openvino,
 )
 from graphls.runtime.openvino.target import is_right, target
+from graphls.runtime.openvino.workarounds import apply_workarounds
 
 
 class Model:
@@ -52,7 +52,7 @@ class Model:
 
     def open(self) -> tuple[Any, Ports]:
         """A compiled model and its ports; raises GraphlsError where OpenVINO refuses it."""
-        with large_blocks_apart():
+        with large_blocks_off_heap():
             return self.entry.read(self._reopened) or self._compiled()
 
     def _compiled(self) -> tuple[Any, Ports]:
@@ -60,7 +60,7 @@ class Model:
             hoist_backward_values(self.lowered, self.graph)
             put_in_order(self.lowered.model.graph)
             read = core().read_model(serialised(complete(self.lowered.model, self.lowered.outside)))
-            protect(read)
+            apply_workarounds(read)
             model = compiled(read, self.settings)
         except RuntimeError as error:
             raise failure("OpenVINO refused the step", error) from error

@@ -27,7 +27,7 @@ from graphls.runtime.lowering.lowering import Lowering
 from graphls.runtime.lowering.ports import Ports
 from graphls.runtime.lowering.types import exchanged
 from graphls.runtime.openvino.model import Model
-from graphls.runtime.openvino.runtime import EXACT, failure, large_blocks_apart, load_openvino
+from graphls.runtime.openvino.runtime import EXACT, failure, large_blocks_off_heap, load_openvino
 
 Array = np.ndarray[Any, Any]
 NO_FLAGS: Mapping[str, Array] = MappingProxyType({})
@@ -75,7 +75,7 @@ class Request:
                 yield info.node_name, info.node_type, round(1e6 * info.real_time.total_seconds())
 
 
-def unless_refused(opened: Callable[[], Any], otherwise: Callable[[Any], Any]) -> Any:
+def open_or_fall_back(opened: Callable[[], Any], otherwise: Callable[[Any], Any]) -> Any:
     """The part that `opened` returns; where OpenVINO refuses it, that of `otherwise`, called with the default engine.
 
     A warning says why.
@@ -178,7 +178,7 @@ class OpenvinoPart(BoundStates):
         return checked(empty, kind.shape, kind.dtype.numpy)
 
     def _binding(self, turn: int) -> Request:
-        with large_blocks_apart():  # as it takes memory for all inputs and outputs once more, until they are bound
+        with large_blocks_off_heap():  # as it takes memory for all inputs and outputs once more, until they are bound
             request = Request(self.compiled, self.ports, self.flags)
             self._bind(request)
         return request

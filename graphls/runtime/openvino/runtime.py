@@ -133,7 +133,7 @@ def first_line(error: Exception) -> str:
 
 
 @contextmanager
-def large_blocks_apart() -> Iterator[None]:
+def large_blocks_off_heap() -> Iterator[None]:
     """Inside, large blocks are allocated outside of the heap, so that they return to the system when they are freed.
 
     OpenVINO allocates memory for all inputs and outputs of a model, weights included, and frees it at the first run,

@@ -95,7 +95,7 @@ def _key(start: tuple[Hashable, ...], arguments: tuple[Any, ...]) -> Hashable | 
 
 def _compiled_group(function: Function, args: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
     """The compiled group of a function; STEP_BY_STEP where it does more than compute, or a session does not pay."""
-    from graphls.runtime.onnxruntime.operators import ready
+    from graphls.runtime.onnxruntime.operators import operation_model
 
     def called(*arguments: Any) -> Any:
         return function(*arguments[: len(args)], **dict(zip(options, arguments[len(args) :], strict=True)))
@@ -110,7 +110,7 @@ def _compiled_group(function: Function, args: tuple[Any, ...], options: Mapping[
         positions = _argument_positions(traced, arguments)
         fed = tuple(positions[v] for v in (*graph.inputs, *graph.states))
         written = tuple(positions[w.state] for w in graph.writes)
-        session = ready(recognised(_without_states(graph)))
+        session = operation_model(recognised(_without_states(graph)))
         types = tuple(v.type for v in graph.outputs)
         return GroupedStep(session, fed, written, checks, traced.outputs, types)
     except Exception:

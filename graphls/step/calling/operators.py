@@ -54,12 +54,12 @@ def _in_a_session(
     operation: Operation, arrays: tuple[Array, ...], attrs: Mapping[str, Any], types: tuple[Type, ...], index: int
 ) -> Array:
     """One result of a session; of NumPy where the session fails, as without memory, so that NumPy reports the fault."""
-    from graphls.runtime.onnxruntime.operators import cached, one_operation, ready
+    from graphls.runtime.onnxruntime.operators import cached, operation_graph, operation_model
 
     kinds = tuple(map(type_of, arrays))
     try:
         key = operation, kinds, index, *sorted(attrs.items())
-        session = cached(key, lambda: ready(recognised(one_operation(operation, kinds, attrs, index))))
+        session = cached(key, lambda: operation_model(recognised(operation_graph(operation, kinds, attrs, index))))
         return session.run(arrays)[0]
     except Exception:
         result: Array = operation.evaluate(arrays, attrs, types)[index]

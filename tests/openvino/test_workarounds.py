@@ -118,7 +118,7 @@ def test_what_openvino_refuses_runs_on_onnx_runtime(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_model_with_results_of_other_shapes_is_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model, "protect", lambda model: None)
+    monkeypatch.setattr(model, "apply_workarounds", lambda model: None)
     x = RANDOM.normal(size=(1, 3, 3)).astype(F32)
     with pytest.warns(UserWarning, match="OpenVINO changed the shapes of results of the step; ONNX Runtime"):
         step = graphls.compile(lambda x: ops.transpose(ops.sum(x, 1)), x, engine="openvino")

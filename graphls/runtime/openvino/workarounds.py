@@ -1,4 +1,4 @@
-"""Protects operators of a model from wrong transformations of OpenVINO (2026.4.1).
+"""Workarounds for wrong transformations of OpenVINO (2026.4.1), which change or mark operators of a model.
 
 - x / y becomes x * (1 / y), which is rounded twice: 41 / 41 is less than 1 then, and its floor 0. That remains where
   one of them is a constant.
@@ -34,7 +34,7 @@ BARRIERS = {*RESHAPES, *REDUCTIONS, "Concat", "MatMul", "Result", "Softmax"}
 """Operators that are not fused with attention before them."""
 
 
-def protect(model: Any) -> None:
+def apply_workarounds(model: Any) -> None:
     """Rewrite or mark operators of a model so that its results stay those of the graph."""
     for operator in model.get_ops():
         kind = operator.get_type_name()

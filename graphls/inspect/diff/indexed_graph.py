@@ -9,7 +9,7 @@ from graphls.ir.compare import attributes_key
 from graphls.ir.graph import Graph, Node, Value, definers
 
 
-class Block:
+class IndexedGraph:
     """A graph with its regions, indexed; `holder` maps each node to the node and the region number that contain it."""
 
     def __init__(self, graph: Graph) -> None:
@@ -41,7 +41,7 @@ def _holders(graph: Graph, holder: tuple[Node, int] | None) -> Iterator[tuple[No
             yield from _holders(region, (node, number))
 
 
-def is_first(before: Block, after: Block) -> bool:
+def is_first(before: IndexedGraph, after: IndexedGraph) -> bool:
     """Whether `before` comes first in an order without names, by which graphs are always compared in one direction."""
     for a, b in zip(_description(before), _description(after), strict=False):
         if a != b:
@@ -49,10 +49,10 @@ def is_first(before: Block, after: Block) -> bool:
     return True
 
 
-def _description(block: Block) -> Iterator[Any]:
+def _description(indexed: IndexedGraph) -> Iterator[Any]:
     number: dict[Value, int] = {}
-    yield len(block.nodes)
-    for node in block.nodes:
+    yield len(indexed.nodes)
+    for node in indexed.nodes:
         number.update((v, len(number) + i) for i, v in enumerate(node.outputs))
         yield node.primitive.name, node.phase, node.scope, [str(v.type) for v in node.outputs]
         yield [number.get(v, -1) for v in (*node.inputs, *node.after)]
@@ -62,7 +62,7 @@ def _description(block: Block) -> Iterator[Any]:
 Values = tuple[Value, ...]
 
 
-def corresponding(first: Values, before: Block, second: Values, after: Block) -> list[tuple[int, int]]:
+def corresponding(first: Values, before: IndexedGraph, second: Values, after: IndexedGraph) -> list[tuple[int, int]]:
     """The numbers of the results, or parameters, of two nodes that correspond.
 
     Identical objects correspond; else all in order, where the types are the same; else those with the same usage, and
