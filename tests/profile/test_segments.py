@@ -15,7 +15,7 @@ from graphls import ops
 from graphls.ir import engines, walk
 from graphls.ir.errors import GraphRuntimeError
 from graphls.runtime import profiled_plan
-from graphls.runtime.numpy.engine import Numpy
+from graphls.runtime.engines import Numpy
 from graphls.runtime.onnxruntime import profiled
 from graphls.runtime.openvino.profiled import ProfiledOpenvinoPart
 from tests.backends.test_plan import X, Y, states, trained

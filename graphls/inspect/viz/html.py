@@ -15,15 +15,14 @@ from typing import TYPE_CHECKING
 from graphls.base.errors import GraphValueError
 from graphls.base.files.files import as_path, write_text
 from graphls.base.text.colours import theme
+from graphls.base.text.html import Page
+from graphls.base.text.plain import shortened, shown
 from graphls.inspect.viz.page_data import page_data
-from graphls.ir.graph import Graph
+from graphls.ir.graph import Difference, Graph
 
 if TYPE_CHECKING:
     from graphls.inspect.diagnosis.recording import Recording
     from graphls.inspect.profile import Profile
-from graphls.base.text.html import Page
-from graphls.base.text.plain import shortened, shown
-from graphls.ir.graph import Difference
 
 SCRIPTS = ("model.js", "layout.js", "drawing.js", "text.js", "panels.js", "numbers.js", "search.js", "main.js")
 

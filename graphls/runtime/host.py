@@ -1,4 +1,4 @@
-"""A plan segment that calls Python functions."""
+"""Plan segments that call Python functions, on the host."""
 
 from __future__ import annotations
 

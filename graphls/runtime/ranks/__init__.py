@@ -1,1 +1,0 @@
-"""The engine for collectives after an update, which complete together with it."""
