@@ -94,19 +94,19 @@ def microseconds(operation: Callable[[Any], Any], row: object) -> float:
 
 
 def measured(package: str) -> dict[str, float]:
-    """Each figure of a package by name."""
+    """The figures of a package by name."""
     ds = importlib.import_module(f"{package}.dataset")
     vision = importlib.import_module(f"{package}.dataset.vision")
-    rate(pipeline(ds, vision, 1))  # which starts what both keep
-    found = {}
-    for what, made in (("images", pipeline), ("files", files_pipeline)):
+    rate(pipeline(ds, vision, 1))  # starts the threads that both keep
+    figures = {}
+    for what, new_pipeline in (("images", pipeline), ("files", files_pipeline)):
         before = mebibytes()
         for workers in (1, 2):
-            rates, firsts = zip(*(rate(made(ds, vision, workers)) for _ in range(2)), strict=True)
-            found[f"{what} a second, {workers} worker{'s' * (workers > 1)}"] = max(rates)
-            found[f"first batch of {what}, {workers}, ms"] = min(firsts) * 1e3
-        found[f"memory of {what}, MiB"] = mebibytes() - before
-    return found
+            rates, firsts = zip(*(rate(new_pipeline(ds, vision, workers)) for _ in range(2)), strict=True)
+            figures[f"{what} a second, {workers} worker{'s' * (workers > 1)}"] = max(rates)
+            figures[f"first batch of {what}, {workers}, ms"] = min(firsts) * 1e3
+        figures[f"memory of {what}, MiB"] = mebibytes() - before
+    return figures
 
 
 def rows_of_each_kind() -> dict[str, tuple[Any, ...]]:
@@ -135,16 +135,16 @@ def operations_measured(package: str) -> dict[str, float]:
         name: importlib.import_module(f"{package}.dataset.{name}") for name in ("vision", "transforms", "text")
     }
     names |= {"np": np, "vocab": names["text"].Vocab.from_list(WORDS.split())}
-    rows, found = rows_of_each_kind(), {}
+    rows, times = rows_of_each_kind(), {}
     for line in Path(__file__).with_name("data_operations.txt").read_text(encoding="utf-8").splitlines():
         kind, _, code = line.partition(" | ")
         try:
             operation = eval(code, names)
             operation(*rows[kind])
-            found[line] = microseconds(lambda row, run=operation: run(*row), rows[kind])  # type: ignore[misc]
+            times[line] = microseconds(lambda row, run=operation: run(*row), rows[kind])  # type: ignore[misc]
         except Exception as error:
             print(f"{package} refuses {line}: {error}", file=sys.stderr)
-    return found
+    return times
 
 
 MEASURED = {"pipelines": measured, "operations": operations_measured}
@@ -156,8 +156,8 @@ def turn(what: str, python: str, package: str) -> dict[str, float]:
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"{package} could not be measured.")
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    figures: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return figures
 
 
 def print_operations(best: dict[str, dict[str, float]]) -> None:

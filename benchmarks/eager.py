@@ -34,7 +34,7 @@ CALLS = 3
 """In each turn."""
 
 
-def made(row: str) -> tuple[nn.Cell, Tensor]:
+def network_of(row: str) -> tuple[nn.Cell, Tensor]:
     """A network in evaluation, and an input for it."""
     name, sizes, shape = ROWS[row]
     network: nn.Cell = getattr(graphls_networks, name)(**sizes)
@@ -54,23 +54,23 @@ def seconds(network: nn.Cell, x: Tensor, mode: int) -> float:
 
 def line(row: str, rounds: int) -> list[str]:
     """A row of the table."""
-    network, x = made(row)
+    network, x = network_of(row)
     first = seconds(network, x, PYNATIVE_MODE)
     times: dict[int, list[float]] = {GRAPH_MODE: [], PYNATIVE_MODE: []}
     seconds(network, x, GRAPH_MODE)
     for _ in range(rounds):
-        for mode, found in times.items():
-            found += [seconds(network, x, mode) for _ in range(CALLS)]
+        for mode, durations in times.items():
+            durations += [seconds(network, x, mode) for _ in range(CALLS)]
     compiled, eager = min(times[GRAPH_MODE]), min(times[PYNATIVE_MODE])
     return [row, *(f"{1000 * t:.1f}" for t in (compiled, eager, first)), f"{eager / compiled:.2f}"]
 
 
-def main(given: list[str]) -> None:
+def main(arguments: list[str]) -> None:
     """Print the table."""
     parser = argparse.ArgumentParser("python -m benchmarks.eager", description=__doc__)
     parser.add_argument("--rows", default="", help="only those whose name has this word")
     parser.add_argument("--rounds", type=int, default=10, help="turns of each (%(default)s)")
-    options = parser.parse_args(given)
+    options = parser.parse_args(arguments)
     lines = [line(row, options.rounds) for row in ROWS if options.rows in row]
     header = ("network", "compiled, ms", "eager, ms", "first eager, ms", "eager / compiled")
     print("\n".join(Table(header, lines).lines()))

@@ -27,7 +27,7 @@ from graphls.train import export
 EXPORTERS = ("graphls", "dynamo", "script")
 
 
-def arguments(given: list[str]) -> argparse.Namespace:
+def arguments(texts: list[str]) -> argparse.Namespace:
     """The options of the command line."""
     parser = argparse.ArgumentParser("python -m benchmarks.export_latency", description=__doc__)
     parser.add_argument("--rows", default=",".join(ROWS), help="some of %(default)s")
@@ -36,7 +36,7 @@ def arguments(given: list[str]) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=2.0, help="for each line of the table (%(default)s)")
     parser.add_argument("--peer-python", default=sys.executable, help="a Python that has PyTorch and onnxscript")
     parser.add_argument("--folder", type=Path, help="keep the files there; PyTorch's are written once")
-    return parser.parse_args(given)
+    return parser.parse_args(texts)
 
 
 def write(row: Row, folder: Path) -> None:
@@ -63,16 +63,16 @@ def sessions(row: Row, folder: Path, threads: int) -> dict[str, Any]:
     }
 
 
-def least_times(found: dict[str, Any], x: Any, seconds: float) -> dict[str, float]:
+def least_times(sessions: dict[str, Any], x: Any, seconds: float) -> dict[str, float]:
     """The least time of each session, in microseconds; the sessions take turns."""
-    feeds = {name: {session.get_inputs()[0].name: x} for name, session in found.items()}
-    expected = found["graphls"].run(None, feeds["graphls"])[0]
-    for name, session in found.items():
+    feeds = {name: {session.get_inputs()[0].name: x} for name, session in sessions.items()}
+    expected = sessions["graphls"].run(None, feeds["graphls"])[0]
+    for name, session in sessions.items():
         np.testing.assert_allclose(session.run(None, feeds[name])[0], expected, rtol=1e-3, atol=1e-4)
-    least = dict.fromkeys(found, float("inf"))
+    least = dict.fromkeys(sessions, float("inf"))
     end = time.perf_counter() + seconds
     while time.perf_counter() < end:
-        for name, session in found.items():
+        for name, session in sessions.items():
             for _ in range(3):
                 start = time.perf_counter()
                 session.run(None, feeds[name])
@@ -80,23 +80,23 @@ def least_times(found: dict[str, Any], x: Any, seconds: float) -> dict[str, floa
     return least
 
 
-def main(given: list[str]) -> None:
+def main(texts: list[str]) -> None:
     """Export, compare and print the table."""
-    said = arguments(given)
-    rows = [ROWS[name] for name in said.rows.split(",")]
-    folder = said.folder or Path(tempfile.mkdtemp(prefix="graphls_export_"))
+    options = arguments(texts)
+    rows = [ROWS[name] for name in options.rows.split(",")]
+    folder = options.folder or Path(tempfile.mkdtemp(prefix="graphls_export_"))
     folder.mkdir(parents=True, exist_ok=True)
     for row in rows:
         write(row, folder)
     missing = [row.name for row in rows if not (folder / f"{row.name}.script.onnx").exists()]
     if missing:
-        subprocess.run([said.peer_python, "-m", "benchmarks.peers.torch_export", str(folder), *missing], check=True)
+        subprocess.run([options.peer_python, "-m", "benchmarks.peers.torch_export", str(folder), *missing], check=True)
     lines = []
-    for threads in map(int, said.threads.split(",")):
+    for threads in map(int, options.threads.split(",")):
         for row in rows:
-            found = sessions(row, folder, threads)
-            for batch in map(int, said.batches.split(",")):
-                least = least_times(found, inputs(row, batch), said.seconds)
+            opened = sessions(row, folder, threads)
+            for batch in map(int, options.batches.split(",")):
+                least = least_times(opened, inputs(row, batch), options.seconds)
                 ratio = least["graphls"] / min(time for name, time in least.items() if name != "graphls")
                 times = [f"{least[name]:.0f}" if name in least else "-" for name in EXPORTERS]
                 lines.append((row.name, str(threads), str(batch), *times, f"{ratio:.2f}"))

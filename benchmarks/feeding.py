@@ -47,7 +47,7 @@ def seconds(work: Callable[[], Any]) -> float:
 
 
 def python_per_batch(dataset: ds.Dataset) -> float:
-    """The median of microseconds of processor time that making a batch takes, with no other thread beside it."""
+    """The median of the microseconds of processor time to make a batch, without another thread."""
     run, size = Run(dataset), dataset.get_dataset_size()
 
     def pass_time() -> float:
@@ -77,7 +77,7 @@ def step_times(step: graphls.Compiled, dataset: ds.Dataset) -> tuple[float, floa
 
 
 def make_steps() -> dict[str, nn.Cell]:
-    """The demo's step, and its network in float32 without loss scaling, beside whose faster step feeding costs more."""
+    """The demo's step, and its network in float32 without loss scaling, whose faster step suffers more from feeding."""
     network = digits.LeNet()
     loss = nn.WithLossCell(network, nn.SoftmaxCrossEntropyWithLogits(sparse=True, reduction="mean"))
     plain = nn.TrainOneStepCell(loss, nn.Momentum(network.trainable_params(), 1e-6, 0.9)).set_train()

@@ -226,12 +226,12 @@ def later(step: graphls.Compiled, inputs: tuple[object, ...], folder: Path) -> d
     """The phases after the compilation of a step, by name."""
     from graphls.ir import dump, parse, verify
 
-    def reopened() -> None:
+    def reopen() -> None:
         step._step.with_session()
 
-    def kept() -> None:
+    def write_to_cache() -> None:
         set_context(enable_compile_cache=True, compile_cache_path=str(folder))
-        reopened()
+        reopen()
 
     text = dump(step.graph)
     return {
@@ -246,44 +246,45 @@ def later(step: graphls.Compiled, inputs: tuple[object, ...], folder: Path) -> d
         "save": lambda: step.save(folder / "step.onnx"),
         "export": lambda: step.export(folder / "bundle"),
         "load": lambda: graphls.load_step(folder / "bundle"),
-        "kept in the cache": kept,
-        "taken from the cache": reopened,
+        "written to the cache": write_to_cache,
+        "read from the cache": reopen,
     }
 
 
-def rows(found: list[dict[str, float]]) -> Iterator[str]:
+def rows(measurements: list[dict[str, float]]) -> Iterator[str]:
     """A line for each phase: its value at each size, and the exponent of its growth."""
-    for name in found[-1]:
-        values = [each.get(name, math.nan) for each in found]
-        first, last = ((each["nodes"], each.get(name, math.nan)) for each in (found[0], found[-1]))
+    for name in measurements[-1]:
+        values = [each.get(name, math.nan) for each in measurements]
+        first, last = ((each["nodes"], each.get(name, math.nan)) for each in (measurements[0], measurements[-1]))
         grown = last[0] > first[0] and first[1] > 0.005 and last[1] > 0
         exponent = f"{math.log(last[1] / first[1]) / math.log(last[0] / first[0]):.2f}" if grown else ""
         yield f"{name:<30}" + "".join(f"{v:>12.0f}" if v > 300 else f"{v:>12.3f}" for v in values) + f"{exponent:>8}"
 
 
 def main() -> None:
-    """Measure one shape at all sizes that are asked for."""
+    """Measure one shape at all requested sizes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("shape", choices=SHAPES)
     parser.add_argument("nodes", type=int, nargs="+")
     parser.add_argument("--engine", default="onnxruntime")
     parser.add_argument("--only", default="", help="phases behind the partition, with commas between")
     parser.add_argument("--json", action="store_true", help="print one size as JSON")
-    asked = parser.parse_args()
-    if asked.json:
-        print(json.dumps(measure(asked.shape, asked.nodes[0], asked.engine, set(filter(None, asked.only.split(","))))))
+    options = parser.parse_args()
+    if options.json:
+        only = set(filter(None, options.only.split(",")))
+        print(json.dumps(measure(options.shape, options.nodes[0], options.engine, only)))
         return
-    found = []
-    for nodes in asked.nodes:
-        command = [sys.executable, "-m", "benchmarks.graph_size", asked.shape, str(nodes), "--json"]
-        command += ["--engine", asked.engine, "--only", asked.only]
+    measurements = []
+    for nodes in options.nodes:
+        command = [sys.executable, "-m", "benchmarks.graph_size", options.shape, str(nodes), "--json"]
+        command += ["--engine", options.engine, "--only", options.only]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
-            print(f"{asked.shape} of {nodes} nodes: {done.stderr.splitlines()[-1:]}", flush=True)
+            print(f"{options.shape} of {nodes} nodes: {done.stderr.splitlines()[-1:]}", flush=True)
         else:
-            found.append(json.loads(done.stdout.splitlines()[-1]))
-    print(asked.shape)
-    print("\n".join(rows(found)) if found else "nothing was measured", flush=True)
+            measurements.append(json.loads(done.stdout.splitlines()[-1]))
+    print(options.shape)
+    print("\n".join(rows(measurements)) if measurements else "nothing was measured", flush=True)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 Run it with `python benchmarks/page.py`, where `make test` has set a browser up. The peers are a page with the text of
 all stages and nothing else, and Netron with the ONNX model of the step, where `pip install netron` has put it. The
-candidates take turns; times end when what is waited for has been painted, and ratios count, not milliseconds.
+candidates take turns; times end when the awaited element has been painted, and ratios count, not milliseconds.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ FRAMES = """() => {
 
 
 def opening(page: Page, address: str, selector: str) -> float:
-    """Milliseconds from the navigation until what the selector finds is painted; infinity after PATIENCE seconds."""
+    """Milliseconds from the navigation until the selected element is painted; infinity after PATIENCE seconds."""
     page.add_init_script(OPENED.replace("SELECTOR", json.dumps(selector)))
     page.goto(address)
     limit = f"new Promise(done => setTimeout(done, {PATIENCE * 1000}))"
-    found = page.evaluate(f"Promise.race([opened, {limit}])")
-    return float("inf") if found is None else float(found)
+    milliseconds = page.evaluate(f"Promise.race([opened, {limit}])")
+    return float("inf") if milliseconds is None else float(milliseconds)
 
 
 def open_file(browser: Browser, path: Path, selector: str) -> float:
@@ -70,7 +70,7 @@ def open_file(browser: Browser, path: Path, selector: str) -> float:
 
 
 def open_netron(browser: Browser, port: int) -> float:
-    """Milliseconds to open the model that a Netron serves here, by a reader who has answered its question."""
+    """Milliseconds to open the model that a Netron serves here, by a reader who has dismissed its question."""
     address = f"http://localhost:{port}"
     context = browser.new_context(viewport={"width": 1280, "height": 800})
     context.add_cookies([{"name": "consent", "value": "1", "url": address}])

@@ -74,24 +74,24 @@ class Graphls:
         of_ranks = zip(*world().comm.allgather(times), strict=True)
         return sum(map(min, of_ranks)) / steps
 
-    def told(self, seconds: float) -> dict[str, Any]:
+    def prediction_inputs(self, seconds: float) -> dict[str, Any]:
         """The inputs of a prediction: the network between ranks, or the work of one."""
         from graphls.cli.simulate import measured_nodes
         from graphls.distributed.cost import measured
         from graphls.distributed.world import world
         from graphls.inspect.profile.scaling import one_rank, workload
 
-        found: dict[str, Any] = {}
+        result: dict[str, Any] = {}
         if world().size > 1:
-            found["network"] = asdict(measured(world()))
-            found["comparison"] = self.compared(5)
+            result["network"] = asdict(measured(world()))
+            result["comparison"] = self.compared(5)
         graph = self.training.compiled.graph
         if self.rank == 0 and not any(node.primitive.is_collective for node in graph.nodes):
             graph = one_rank(graph)
             times = measured_nodes(graph, 3)
             scale = seconds / sum(times.values())
-            found["work"] = asdict(workload(graph, {node: scale * time for node, time in times.items()}, BUCKET))
-        return found
+            result["work"] = asdict(workload(graph, {node: scale * time for node, time in times.items()}, BUCKET))
+        return result
 
 
 class Torch:
@@ -125,8 +125,8 @@ class Torch:
         """The number of elements that ranks communicate."""
         return sum(parameter.numel() for parameter in self.training.module.parameters())
 
-    def told(self, seconds: float) -> dict[str, Any]:
-        """Nothing: predictions are of graphls."""
+    def prediction_inputs(self, seconds: float) -> dict[str, Any]:
+        """Empty: predictions are for graphls only."""
         return {}
 
 
@@ -137,12 +137,12 @@ def median(times: list[float]) -> float:
 
 def timed(function: Callable[[], object], times: int) -> float:
     """The median of the seconds of some calls."""
-    found = []
+    durations = []
     for _ in range(times):
         begin = time.perf_counter()
         function()
-        found.append(time.perf_counter() - begin)
-    return median(found)
+        durations.append(time.perf_counter() - begin)
+    return median(durations)
 
 
 def communicate(member: Graphls | Torch) -> None:
@@ -161,22 +161,22 @@ def main() -> None:
     parser.add_argument("mode", choices=["apart", "joined"])
     parser.add_argument("--steps", type=int)
     parser.add_argument("--quick", action="store_true")
-    given = parser.parse_args()
+    options = parser.parse_args()
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    kind = Graphls if given.framework == "graphls" else Torch
-    member = kind((QUICK_ROWS if given.quick else ROWS)[given.row], given.mode == "joined")
+    kind = Graphls if options.framework == "graphls" else Torch
+    member = kind((QUICK_ROWS if options.quick else ROWS)[options.row], options.mode == "joined")
     cores = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {cores[member.rank % len(cores)]})
     losses = [float(member.step()) for _ in range(WARM_UP)]
     member.barrier()
-    seconds = timed(member.step, given.steps)
+    seconds = timed(member.step, options.steps)
     losses.append(float(member.step()))
     member.barrier()
-    said = {"seconds": seconds, "losses": losses, "communication": timed(lambda: communicate(member), 3)}
-    said |= member.told(seconds)
+    answer = {"seconds": seconds, "losses": losses, "communication": timed(lambda: communicate(member), 3)}
+    answer |= member.prediction_inputs(seconds)
     if member.rank == 0:
-        print(json.dumps(said), file=answers, flush=True)
+        print(json.dumps(answer), file=answers, flush=True)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Data parallel training on one machine: ranks of one thread and one core each, compared with PyTorch over gloo.
 
-`python -m benchmarks.ranks`, or `make bench-ranks`, which brings PyTorch. Every rank has a whole batch. Three runs of
+`python -m benchmarks.ranks`, or `make bench-ranks`, which installs PyTorch. Every rank has a full batch. Three runs of
 each framework take turns: one rank alone, ranks that know nothing of each other, and ranks that train together. The
-last column is the share of a step in which ranks compare what they communicate.
+last column is the share of a step in which ranks compare their communications.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ HEADER = (
 Answer = dict[str, Any]
 
 
-def arguments(given: list[str]) -> argparse.Namespace:
+def arguments(texts: list[str]) -> argparse.Namespace:
     """The options of the command line."""
     parser = argparse.ArgumentParser("python -m benchmarks.ranks", description=__doc__)
     parser.add_argument("--rows", default="gpt,resnet18", help=f"some of {','.join(ROWS)} (%(default)s)")
@@ -43,24 +43,24 @@ def arguments(given: list[str]) -> argparse.Namespace:
     parser.add_argument("--peer-python", default=sys.executable, help="a Python that has PyTorch")
     parser.add_argument("--quick", action="store_true", help="small sizes: whether all of it works")
     parser.add_argument("--json", type=Path, help="write all figures to this file, too")
-    return parser.parse_args(given)
+    return parser.parse_args(texts)
 
 
 def launcher() -> str:
-    """The mpiexec beside this Python, or the one on the path."""
+    """The mpiexec in the folder of this Python, or the one on the path."""
     beside = Path(sys.executable).parent / "mpiexec"
-    found = str(beside) if beside.exists() else shutil.which("mpiexec")
-    if found is None:
+    path = str(beside) if beside.exists() else shutil.which("mpiexec")
+    if path is None:
         raise SystemExit("There is no mpiexec; pip install 'graphls[mpi]'.")
-    return found
+    return path
 
 
-def run(said: argparse.Namespace, framework: str, row: str, ranks: int, mode: str) -> Answer:
-    """Start the ranks of one run; what rank 0 says of it."""
-    command = ["-m", "benchmarks.rank_worker", framework, row, mode, "--steps", str(said.steps)]
-    command += ["--quick"] if said.quick else []
+def run(options: argparse.Namespace, framework: str, row: str, ranks: int, mode: str) -> Answer:
+    """Start the ranks of one run; returns the answer of rank 0."""
+    command = ["-m", "benchmarks.rank_worker", framework, row, mode, "--steps", str(options.steps)]
+    command += ["--quick"] if options.quick else []
     common = {**os.environ, "OMP_NUM_THREADS": "1"}
-    # The mpiexec of Open MPI refuses roots, and more ranks than cores, unless it is told; that of MPICH reads none.
+    # Open MPI's mpiexec refuses root, and more ranks than cores, without these variables; MPICH's reads none.
     common |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     common["PRTE_MCA_rmaps_default_mapping_policy"] = ":oversubscribe"
     started: list[subprocess.Popen[bytes]] = []
@@ -75,16 +75,16 @@ def run(said: argparse.Namespace, framework: str, row: str, ranks: int, mode: st
         else:
             address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_free_port()), "WORLD_SIZE": str(ranks)}
             for rank in range(ranks):
-                start([said.peer_python, *command], **address, RANK=str(rank))
-        found = [process.communicate() for process in started]
+                start([options.peer_python, *command], **address, RANK=str(rank))
+        outputs = [process.communicate() for process in started]
     finally:
         for process in started:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
     if any(process.returncode for process in started):
-        raise SystemExit(f"{framework} {row} {mode}: {b''.join(err for _, err in found).decode()[-3000:]}")
-    answer: Answer = json.loads(b"".join(out for out, _ in found))
+        raise SystemExit(f"{framework} {row} {mode}: {b''.join(err for _, err in outputs).decode()[-3000:]}")
+    answer: Answer = json.loads(b"".join(out for out, _ in outputs))
     return answer
 
 
@@ -94,15 +94,15 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def measure(said: argparse.Namespace, framework: str, row: str) -> dict[str, Answer]:
+def measure(options: argparse.Namespace, framework: str, row: str) -> dict[str, Answer]:
     """The three runs in turns, each with the median of its turns."""
     turns: dict[str, list[Answer]] = {"one": [], "apart": [], "joined": []}
-    for turn in range(said.rounds):
-        for name, found in turns.items():
+    for turn in range(options.rounds):
+        for name, answers in turns.items():
             now = time.strftime("%H:%M:%S")
             print(f"{now} {row}: {framework} {name}, turn {turn + 1}", file=sys.stderr, flush=True)
-            ranks = 1 if name == "one" else said.ranks
-            found.append(run(said, framework, row, ranks, "joined" if name == "joined" else "apart"))
+            ranks = 1 if name == "one" else options.ranks
+            answers.append(run(options, framework, row, ranks, "joined" if name == "joined" else "apart"))
     first = turns["one"][0]["losses"]
     for answers in turns.values():
         for answer in answers:
@@ -110,45 +110,46 @@ def measure(said: argparse.Namespace, framework: str, row: str) -> dict[str, Ans
             worst = max(abs(a - b) / abs(b) for a, b in zip(answer["losses"][:2], first[:2], strict=True))
             if worst > 2e-3:
                 raise SystemExit(f"{framework} {row}: losses {answer['losses']} beside {first}")
-    return {name: sorted(found, key=lambda answer: answer["seconds"])[len(found) // 2] for name, found in turns.items()}
+    return {name: sorted(each, key=lambda answer: answer["seconds"])[len(each) // 2] for name, each in turns.items()}
 
 
-def predicted(found: dict[str, Answer], ranks: int) -> float | None:
+def predicted(answers: dict[str, Answer], ranks: int) -> float | None:
     """The seconds of a step that `graphls simulate` predicts from ranks apart and the network between them."""
-    if "work" not in found["apart"]:
+    if "work" not in answers["apart"]:
         return None
-    work = dict(found["apart"]["work"])
+    work = dict(answers["apart"]["work"])
     buckets = tuple(Bucket(**bucket) for bucket in work.pop("buckets"))
-    network = Network(**found["joined"]["network"])
+    network = Network(**answers["joined"]["network"])
     # Each has one core, and ranks apart take as long as they do where all of these compute.
     return Simulation(Workload(buckets, **work), network, machines=Machines(ranks, ranks)).on(ranks).seconds
 
 
-def line_of(row: str, framework: str, ranks: int, found: dict[str, Answer]) -> tuple[str, ...]:
+def line_of(row: str, framework: str, ranks: int, answers: dict[str, Answer]) -> tuple[str, ...]:
     """A row of the table."""
-    one, apart, joined = (found[name]["seconds"] for name in ("one", "apart", "joined"))
-    communication = found["joined"]["communication"]
+    one, apart, joined = (answers[name]["seconds"] for name in ("one", "apart", "joined"))
+    communication = answers["joined"]["communication"]
     hidden = 1 - (joined - apart) / communication
-    guess = predicted(found, ranks)
-    told = ("", "") if guess is None else (f"{guess * 1e3:.1f}", f"{guess / joined - 1:+.0%}")
-    compared = found["joined"].get("comparison")
+    guess = predicted(answers, ranks)
+    prediction = ("", "") if guess is None else (f"{guess * 1e3:.1f}", f"{guess / joined - 1:+.0%}")
+    compared = answers["joined"].get("comparison")
     times = (f"{seconds * 1e3:.1f}" for seconds in (one, apart, joined))
     shares = f"{one / joined:.0%}", f"{communication * 1e3:.1f}", f"{hidden:.0%}"
-    return row, framework, str(ranks), *times, *shares, *told, "" if compared is None else f"{compared / joined:.3%}"
+    share = "" if compared is None else f"{compared / joined:.3%}"
+    return row, framework, str(ranks), *times, *shares, *prediction, share
 
 
-def main(given: list[str]) -> list[tuple[str, ...]]:
+def main(texts: list[str]) -> list[tuple[str, ...]]:
     """Measure, and print a table."""
-    said = arguments(given)
+    options = arguments(texts)
     lines, figures = [], {}
-    for row in said.rows.split(","):
-        for framework in said.frameworks.split(","):
-            found = measure(said, framework, row)
-            figures[f"{row} {framework}"] = found
-            lines.append(line_of(row, framework, said.ranks, found))
+    for row in options.rows.split(","):
+        for framework in options.frameworks.split(","):
+            answers = measure(options, framework, row)
+            figures[f"{row} {framework}"] = answers
+            lines.append(line_of(row, framework, options.ranks, answers))
     print("\n".join(Table(HEADER, lines, texts=2).lines()))
-    if said.json:
-        said.json.write_text(json.dumps(figures, indent=1))
+    if options.json:
+        options.json.write_text(json.dumps(figures, indent=1))
     return lines
 
 

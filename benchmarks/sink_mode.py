@@ -1,7 +1,7 @@
 """Training by `Model.train`, step by step and with the steps of an epoch in few calls (`dataset_sink_mode`).
 
-Both take turns in one process on rows that are held in memory, beside the compiled step called in a bare loop. Run it
-with `python benchmarks/sink_mode.py`.
+Both take turns in one process on rows that are held in memory, compared with the compiled step called in a bare loop.
+Run it with `python benchmarks/sink_mode.py`.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ def report(name: str, model: train.Model, rows: list[tuple[Any, ...]]) -> None:
             work()
             if turn:
                 times[way].append((time.perf_counter() - start) / len(rows) * 1e6)
-    found = {way: statistics.median(values) for way, values in times.items()}
-    print(f"{name:28}" + "".join(f"{way}: {value:8.1f} us   " for way, value in found.items()))
+    medians = {way: statistics.median(values) for way, values in times.items()}
+    print(f"{name:28}" + "".join(f"{way}: {value:8.1f} us   " for way, value in medians.items()))
 
 
 def main() -> None:

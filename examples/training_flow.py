@@ -1,7 +1,7 @@
 """The training flow by sections: dataset, network, loss, optimizer, gradients, one step, the complete training.
 
 On scikit-learn's handwritten digits, on a CPU, in seconds: `python examples/training_flow.py`. docs/training_flow.md
-sets every section beside the same in PyTorch.
+shows every section beside the same in PyTorch.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from graphls.train import (
 BATCH, EPOCHS, TEST_IMAGES = 32, 8, 360
 
 
-# 1. The dataset: an object that knows how many items there are and what the n-th one is.
+# 1. The dataset: an object with a length and items by index.
 
 
 class Digits:
@@ -99,7 +99,7 @@ def make_optimizer(network: nn.Cell) -> nn.Optimizer:
     return nn.Momentum(network.trainable_params(), learning_rate=0.05, momentum=0.9)
 
 
-# 5 and 6. Forward and backward: a gradient is a function that is made of a network, with respect to what it is asked.
+# 5 and 6. Forward and backward: a gradient is a function derived from a network, with respect to inputs or weights.
 
 
 class GradientOfInputs(nn.Cell):
@@ -128,7 +128,7 @@ class GradientOfWeights(nn.Cell):
 
 
 def show_gradients(network: nn.Cell, images: Tensor, labels: Tensor) -> None:
-    """Of which pixels, and of which weights, a result depends how much."""
+    """Prints the shapes and norms of the gradients of the images and of the weights."""
     ones = ops.ones((len(images), 10))
     (of_images,) = GradientOfInputs(network)(images, ones)
     print("gradient of the logits with respect to the images:", of_images.shape)
@@ -159,14 +159,14 @@ class OneStep(nn.Cell):
 
 
 def train_by_hand(dataset: ds.Dataset) -> None:
-    """One epoch with a step and a loop of our own."""
+    """Trains for one epoch with a hand-written step and loop."""
     network = LeNet()
     step = OneStep(nn.WithLossCell(network, make_loss()), make_optimizer(network)).set_train()
     losses = [float(step(images, labels)) for images, labels in dataset.create_tuple_iterator(num_epochs=1)]
     print(f"by hand: loss {losses[0]:.4f} in the first step, {losses[-1]:.4f} in the last of the epoch")
 
 
-# All of it: Model puts network, loss and optimizer together, and callbacks watch.
+# The complete training: Model combines network, loss and optimizer, and calls callbacks.
 
 
 def train_by_model(train: ds.Dataset, test: ds.Dataset, folder: Path) -> float:

@@ -1,8 +1,8 @@
 """The description of the package for an index: the README, whose links lead to the repository, and project links.
 
 The address of the repository is `repository` of this hook in pyproject.toml, or GRAPHLS_REPOSITORY in the environment
-of a build; docs/contributing.md tells of both. Without one pictures are left out and links to files are their words,
-since nothing that is shown elsewhere can lead into a folder.
+of a build; docs/contributing.md describes both. Without one pictures are left out and links to files become plain text,
+since a description that is shown elsewhere cannot link into a folder.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ VARIABLE = "GRAPHLS_REPOSITORY"
 
 def address(config: dict[str, Any]) -> str:
     """The address of the repository, or an empty text; raises ValueError for any other text."""
-    found = str(os.environ.get(VARIABLE) or config.get("repository", "")).rstrip("/")
-    if found and not re.fullmatch(r"https://[\w.-]+(/[\w.-]+)+", found):
-        raise ValueError(f"{VARIABLE} is an address such as https://host/owner/name, not {found!r}.")
-    return found
+    address_text = str(os.environ.get(VARIABLE) or config.get("repository", "")).rstrip("/")
+    if address_text and not re.fullmatch(r"https://[\w.-]+(/[\w.-]+)+", address_text):
+        raise ValueError(f"{VARIABLE} is an address such as https://host/owner/name, not {address_text!r}.")
+    return address_text
 
 
 def described(readme: str, repository: str, release: str) -> str:
@@ -49,7 +49,7 @@ def described(readme: str, repository: str, release: str) -> str:
 
 
 def addresses(repository: str) -> dict[str, str]:
-    """The links beside a project's description."""
+    """The project links of the description."""
     if not repository:
         return {}
     pages = {"Documentation": "tree/main/docs", "Changelog": "blob/main/CHANGELOG.md", "Issues": "issues"}

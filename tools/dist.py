@@ -20,7 +20,7 @@ from tools.description import described
 
 ROOT = Path(__file__).parents[1]
 OUT = ROOT / "out" / "dist"
-NEEDED = {
+REQUIRED = {
     "graphls/py.typed",
     "graphls/ops/__init__.pyi",
     "graphls/nn/functions.pyi",
@@ -70,15 +70,15 @@ def look_into(wheel: Path, source: Path) -> None:
     with tarfile.open(source) as archive:
         root = source.name.removesuffix(".tar.gz") + "/"
         sources = {member.name.removeprefix(root) for member in archive if member.isfile()} - {"PKG-INFO"}
-    require(packed >= NEEDED, "the wheel lacks", NEEDED - packed)
+    require(packed >= REQUIRED, "the wheel lacks", REQUIRED - packed)
     strange = {name for name in packed if Path(name).suffix not in KINDS}
     require(not strange, "the wheel has", strange)
     tracked = known()
     packages = "graphls/", "graphls-stubs/"
-    for title, found, all_of in (("wheel", packed, packages), ("source distribution", sources, FOLDERS)):
-        wanted = {name for name in tracked if name.startswith(all_of)}
-        require(wanted <= found, f"the {title} lacks", wanted - found)
-        require(found <= tracked, f"the {title} has", found - tracked)
+    for title, files, all_of in (("wheel", packed, packages), ("source distribution", sources, FOLDERS)):
+        expected = {name for name in tracked if name.startswith(all_of)}
+        require(expected <= files, f"the {title} lacks", expected - files)
+        require(files <= tracked, f"the {title} has", files - tracked)
     require(wheel.stat().st_size + source.stat().st_size < LARGEST, "it is too much", {wheel.name, source.name})
     for text in (metadata, described((ROOT / "README.md").read_text(encoding="utf-8"), "https://host/name", "v1")):
         inside = {link for link in re.findall(r"\]\(([^)]+)\)", text) if "://" not in link}

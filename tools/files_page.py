@@ -20,9 +20,9 @@ WIDTH = 120
 HEAD = """\
 # Files
 
-Every folder of `graphls/` with one line for every Python file. [Architecture](architecture.md) says how the folders
-depend on each other, the [glossary](glossary.md) what the terms mean. The page is generated: `make pages` writes it
-from the first line of each docstring.
+Every folder of `graphls/` with one line for every Python file. [Architecture](architecture.md) describes the
+dependencies between folders, the [glossary](glossary.md) the terms. The page is generated: `make pages` writes it from
+the first line of each docstring.
 """
 
 
@@ -44,7 +44,7 @@ def _section(folder: Path, root: Path) -> Iterator[str]:
     files = [file for file in sorted(folder.glob("*.py")) if file != package]
     for file in files:
         if not (line := first_line(file)):
-            raise ValueError(f"{file} has no docstring: its first line stands in docs/files.md.")
+            raise ValueError(f"{file} has no docstring, whose first line is its entry in docs/files.md.")
         yield _wrapped(f"- `{file.name}`: {line}")
     if files:
         yield ""

@@ -1,7 +1,7 @@
 """Write the text blocks of docs/reading_a_graph.md from its example, so that the page is always current.
 
-A comment before a block says what stands in it: `<!-- stage 10_order -->` all of a stage, `<!-- lines 08_order: %a, @w
--->` the lines of a stage that begin with these words, `<!-- difference 01_gradient -->` what a pass has changed.
+A comment before a block defines its content: `<!-- stage 10_order -->` is an entire stage, `<!-- lines 08_order: %a, @w
+-->` the lines of a stage that begin with these words, `<!-- difference 01_gradient -->` the changes of a pass.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ def block(stages: dict[str, Any], match: re.Match[str]) -> str:
 def lines(text: str, word: str) -> list[str]:
     """The lines that begin with a word, each with its regions."""
     pattern = rf"^ *{re.escape(word)}(?![\w.]).*(?:(?<=region {{)\n(?:.*\n)*?  }}  //.*)?$"
-    found = re.findall(pattern, text, re.MULTILINE)
-    assert found, f"No line begins with {word!r}."
-    return found
+    matches = re.findall(pattern, text, re.MULTILINE)
+    assert matches, f"No line begins with {word!r}."
+    return matches
 
 
 if __name__ == "__main__":

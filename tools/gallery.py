@@ -42,7 +42,7 @@ get_ipython().events.register("post_run_cell", lambda *_: warnings.resetwarnings
 """Code that a kernel runs before a notebook, with the numbers of the cells that warn; warnings show no path."""
 
 QUIET = ["--log-level=CRITICAL"]
-"""The kernel itself tells nothing."""
+"""The kernel itself logs nothing."""
 
 Output = dict[str, Any]
 
@@ -54,8 +54,8 @@ def notebooks() -> list[Path]:
 
 def read(path: Path) -> dict[str, Any]:
     """The dict of the file of a notebook."""
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return found
+    notebook: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return notebook
 
 
 def written(notebook: dict[str, Any]) -> str:
@@ -96,26 +96,26 @@ def _executed(cells: list[dict[str, Any]], folder: str | Path) -> list[dict[str,
     with tempfile.TemporaryDirectory() as settings, client.setup_kernel(env={**os.environ, "IPYTHONDIR": settings}):
         for index, cell in enumerate(book.cells):
             client.execute_cell(cell, index, store_history=index > 0)
-    found = [_kept(each.outputs) for each in book.cells[1:]]
-    silent = [count for count in warns if not any(output.get("name") == "stderr" for output in found[count - 1])]
+    results = [_file_outputs(each.outputs) for each in book.cells[1:]]
+    silent = [count for count in warns if not any(output.get("name") == "stderr" for output in results[count - 1])]
     if silent:
         raise ValueError(f"Cell {silent[0]} has the tag {WARNS!r} and does not warn.")
-    numbered = enumerate(zip(cells, found, strict=True), 1)
+    numbered = enumerate(zip(cells, results, strict=True), 1)
     return [{**cell, "outputs": outputs, "execution_count": count} for count, (cell, outputs) in numbered]
 
 
-def _kept(outputs: Sequence[Output]) -> list[Output]:
+def _file_outputs(outputs: Sequence[Output]) -> list[Output]:
     """The outputs of a cell in the form of a file: texts by lines, and consecutive prints as one."""
-    kept: list[Output] = []
+    results: list[Output] = []
     for output in outputs:
         sorted_output = {key: output[key] for key in sorted(output)}
         if "data" in output:
-            kept.append({**sorted_output, "data": _forms(output["data"])})
-        elif kept and kept[-1].get("name") == output["name"]:
-            kept[-1]["text"] = _lines("".join(kept[-1]["text"]) + output["text"])
+            results.append({**sorted_output, "data": _forms(output["data"])})
+        elif results and results[-1].get("name") == output["name"]:
+            results[-1]["text"] = _lines("".join(results[-1]["text"]) + output["text"])
         else:
-            kept.append({**sorted_output, "text": _lines(output["text"])})
-    return kept
+            results.append({**sorted_output, "text": _lines(output["text"])})
+    return results
 
 
 def _forms(data: dict[str, str]) -> dict[str, str | list[str]]:
@@ -148,9 +148,9 @@ COLOURS = re.compile(r'style="(--[^"]*)"')
 
 
 def picture(notebook: dict[str, Any]) -> tuple[str, bytes]:
-    """The picture that stands for a notebook, with the end of its file's name.
+    """The picture of a notebook, with the suffix of its file.
 
-    A cell says by its metadata `picture` that it shows it, and which of its pictures it is, from 1.
+    The metadata `picture` of a cell is the number of the picture among its pictures, from 1.
     """
     cell = next(cell for cell in notebook["cells"] if "picture" in cell["metadata"])
     number = cell["metadata"]["picture"] - 1

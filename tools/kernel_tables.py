@@ -22,18 +22,18 @@ Table = dict[str, dict[str, list[tuple[int, "int | None", Types]]]]
 """By domain and operator the rows: the first and the last version, and types by their variables."""
 
 
-def told_by_the_runtime() -> tuple[str, dict[str, Table]]:
+def runtime_tables() -> tuple[str, dict[str, Table]]:
     """The version of the runtime at hand, and its tables by device."""
     import onnxruntime
     from onnxruntime.capi import onnxruntime_pybind11_state as state
 
     kernels = list(state.get_all_opkernel_def()) if hasattr(state, FUNCTION.rpartition(".")[2]) else []
     devices = {provider: device for device, provider in PROVIDERS.items()}
-    found: dict[str, list[Any]] = {}
+    by_device: dict[str, list[Any]] = {}
     for kernel in kernels:
         if kernel.provider in devices:
-            found.setdefault(devices[kernel.provider], []).append(kernel)
-    return onnxruntime.__version__, {device: table_of(listed) for device, listed in found.items()}
+            by_device.setdefault(devices[kernel.provider], []).append(kernel)
+    return onnxruntime.__version__, {device: table_of(listed) for device, listed in by_device.items()}
 
 
 def table_of(kernels: Iterable[Any]) -> Table:
@@ -104,8 +104,8 @@ def _lines(operators: Mapping[str, Any], sets: dict[frozenset[str], int], indent
 def main() -> None:
     """Add the tables, in the place of those of the same version; print their names."""
     sources, signatures, tables = read(FILE.read_text(encoding="utf-8"))
-    version, found = told_by_the_runtime()
-    for device, table in found.items():
+    version, tables_by_device = runtime_tables()
+    for device, table in tables_by_device.items():
         name = f"{device} {version}"
         print(name)
         tables[name] = table

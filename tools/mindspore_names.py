@@ -46,16 +46,16 @@ Place = tuple[str, str]
 
 def modules(package: ModuleType) -> Iterator[tuple[str, ModuleType]]:
     """Each module below a package that can be imported, by its path without `mindspore`."""
-    for found in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
-        path = inner(found.name)
+    for info in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+        path = inner(info.name)
         if path in LEFT_OUT:
             continue
         try:
-            module = importlib.import_module(found.name)
+            module = importlib.import_module(info.name)
         except (ImportError, SystemExit):
             continue
         yield path, module
-        if found.ispkg:
+        if info.ispkg:
             yield from modules(module)
 
 
@@ -67,10 +67,10 @@ def inner(path: str) -> str:
 class Names:
     """The names of all modules, and which of them are the same object."""
 
-    def __init__(self, found: Mapping[str, ModuleType]) -> None:
-        self.found = found
-        self.names = {path: self._names(module) for path, module in found.items()}
-        self.assigned = {path: frozenset(_assigned(module)) for path, module in found.items()}
+    def __init__(self, modules: Mapping[str, ModuleType]) -> None:
+        self.modules = modules
+        self.names = {path: self._names(module) for path, module in modules.items()}
+        self.assigned = {path: frozenset(_assigned(module)) for path, module in modules.items()}
         self.places: dict[object, list[Place]] = defaultdict(list)
         for path, names in self.names.items():
             for name, value in names.items():
@@ -83,9 +83,9 @@ class Names:
     def home(self, name: str, value: Any) -> Place:
         """The path where an object is defined: its `__module__`, a module that assigns it, or the shortest path."""
         places = self.places[_key(name, value)]
-        said = inner(str(getattr(value, "__module__", None)))
+        stated = inner(str(getattr(value, "__module__", None)))
         own = getattr(value, "__qualname__", name)
-        ranks = [(p[0] != said or p[1] != own, p[1] not in self.assigned[p[0]], len(p[0]), p) for p in places]
+        ranks = [(p[0] != stated or p[1] != own, p[1] not in self.assigned[p[0]], len(p[0]), p) for p in places]
         return min(ranks)[-1]
 
     def alias(self, home: Place) -> Place | None:
@@ -95,7 +95,7 @@ class Names:
         if is_plain(value):
             return None
         places = (p for p in self.places[_key(name, value)] if p[0] != module and "._" not in f".{p[0]}")
-        public = [(path, other) for path, other in places if other in getattr(self.found[path], "__all__", ())]
+        public = [(path, other) for path, other in places if other in getattr(self.modules[path], "__all__", ())]
         if any(other == name and f"{module}.".startswith(f"{path}.") for path, other in public):
             return None
         return min(public, key=lambda place: (place[0].count("."), place[1] != name, place), default=None)
@@ -118,8 +118,8 @@ class Names:
             alias = self.alias(home) if home == (path, name) else None
             if alias is not None:
                 lines[f"alias {alias[0]}"].append(name if alias[1] == name else f"{name}={alias[1]}")
-        if hasattr(self.found[path], "__all__"):
-            lines["all"] = sorted(set(self.found[path].__all__) & set(self.names[path]))
+        if hasattr(self.modules[path], "__all__"):
+            lines["all"] = sorted(set(self.modules[path].__all__) & set(self.names[path]))
         yield f"[{path}]"
         yield from (f"{kind}: {' '.join(names)}" for kind, names in sorted(lines.items()))
         yield from values
@@ -175,7 +175,7 @@ def _bases(kind: type) -> str:
     if hasattr(kind, "__members__") and not issubclass(kind, Enum):
         return ":enum"
     is_mixed = issubclass(kind, Enum)
-    return ",".join(found for base in kind.__bases__ if (found := _base(base, is_mixed)))
+    return ",".join(name for base in kind.__bases__ if (name := _base(base, is_mixed)))
 
 
 def _base(base: type, is_mixed: bool) -> str:
@@ -190,10 +190,10 @@ def attributes(name: str, kind: type) -> Iterator[str]:
     members: Mapping[str, Any] = getattr(kind, "__members__", {})
     if isinstance(members, Mapping) and members:
         # `value` may be a method of an enumeration's own.
-        found = {key: value._value_ if isinstance(value, Enum) else value.value for key, value in members.items()}
+        values = {key: value._value_ if isinstance(value, Enum) else value.value for key, value in members.items()}
     else:
-        found = {key: value for key, value in vars(kind).items() if not key.endswith("_")}
-    yield from (written(f"{name}.{key}", value) for key, value in sorted(found.items()) if is_plain(value))
+        values = {key: value for key, value in vars(kind).items() if not key.endswith("_")}
+    yield from (written(f"{name}.{key}", value) for key, value in sorted(values.items()) if is_plain(value))
 
 
 def written(name: str, value: object) -> str:
@@ -206,28 +206,28 @@ def settings() -> dict[str, dict[str, Any]]:
     context = importlib.import_module(f"{PACKAGE}.context")
     parallel = importlib.import_module(f"{PACKAGE}.parallel._auto_parallel_context")
     keys = {*parallel._get_auto_parallel_context_func_map, *parallel._set_auto_parallel_context_func_map}
-    whole = parallel.auto_parallel_context()
-    methods = {name[4:] for name in dir(whole) if name.startswith(("get_", "set_"))}
+    parallel_context = parallel.auto_parallel_context()
+    methods = {name[4:] for name in dir(parallel_context) if name.startswith(("get_", "set_"))}
     return {
         "set_context": _settings(context.get_context, _checked(context.set_context)),
         "set_auto_parallel_context": _settings(
             context.get_auto_parallel_context, dict.fromkeys(keys, ()) | _checked(context.set_auto_parallel_context)
         ),
         "auto_parallel_context": _settings(
-            lambda name: getattr(whole, f"get_{name}")(), dict.fromkeys(methods - keys, ())
+            lambda name: getattr(parallel_context, f"get_{name}")(), dict.fromkeys(methods - keys, ())
         ),
     }
 
 
 def _checked(setter: Any) -> dict[str, tuple[type, ...]]:
     """The classes of values that a function checks."""
-    found = next(c.cell_contents for c in setter.__closure__ if isinstance(c.cell_contents, dict))["kwargs"]
-    return {name: kinds if isinstance(kinds, tuple) else (kinds,) for name, kinds in found.items()}
+    classes = next(c.cell_contents for c in setter.__closure__ if isinstance(c.cell_contents, dict))["kwargs"]
+    return {name: kinds if isinstance(kinds, tuple) else (kinds,) for name, kinds in classes.items()}
 
 
 def _settings(getter: Any, checked: Mapping[str, tuple[type, ...]]) -> dict[str, Any]:
     """Settings by name: the default, that of the first class where there is none that can be asked for."""
-    found = {}
+    settings = {}
     for name, kinds in sorted(checked.items()):
         try:
             default = getter(name)
@@ -235,17 +235,17 @@ def _settings(getter: Any, checked: Mapping[str, tuple[type, ...]]) -> dict[str,
             default = None
         if default is None and kinds:
             default = kinds[0]()
-        found[name] = [default, [kind.__name__ for kind in kinds or (type(default),) if default is not None]]
-    return found
+        settings[name] = [default, [kind.__name__ for kind in kinds or (type(default),) if default is not None]]
+    return settings
 
 
 def main() -> None:
     """Write both files."""
     package = importlib.import_module(PACKAGE)
-    found = {"": package, **dict(modules(package))}
-    names = Names(found)
+    loaded = {"": package, **dict(modules(package))}
+    names = Names(loaded)
     head = f"The names of MindSpore {package.__version__}, written by tools/mindspore_names.py."
-    lines = [head, *(line for path in sorted(found) for line in names.section(path))]
+    lines = [head, *(line for path in sorted(loaded) for line in names.section(path))]
     NAMES.write_text("\n".join(lines) + "\n", encoding="utf-8")
     SETTINGS.write_text(json.dumps(settings(), indent=1, sort_keys=True) + "\n", encoding="utf-8")
 

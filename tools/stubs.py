@@ -45,7 +45,7 @@ def stubs() -> dict[Path, str]:
 
 
 def _aliases() -> dict[Path, str]:
-    """A partial stub package (PEP 561), by which type checkers know the import paths that stand for other modules."""
+    """A partial stub package (PEP 561), that tells type checkers the aliases of modules."""
     folder = PACKAGE.parent / "graphls-stubs"
     below = {alias: alias.removeprefix("graphls.").replace(".", "/") for alias in ALIASES}
     paths = {alias: folder / f"{path}.pyi" for alias, path in below.items()}
@@ -99,9 +99,9 @@ def _classes() -> str:
 
 def _class(name: str, record: Operation) -> list[str]:
     kind = OPERATORS[name]
-    made, called = inspect.signature(kind), inspect.signature(kind.__call__)
+    constructor, called = inspect.signature(kind), inspect.signature(kind.__call__)
     types = inspect.signature(record.function)
-    settings = [p.replace(annotation=types.parameters[p.name].annotation) for p in made.parameters.values()]
+    settings = [p.replace(annotation=types.parameters[p.name].annotation) for p in constructor.parameters.values()]
     inputs = list(called.parameters.values())[1:]
     return [
         f"class {name}(Operator):",
@@ -126,11 +126,11 @@ def _cell(record: Operation, form: CellForm) -> list[str]:
     ]
     inputs = ", ".join(["self", *(f"{name}: TensorLike" for name in form.inputs)])
     result = _annotation(inspect.signature(record.function).return_annotation)
-    made = [f"    def __init__({_parameters(settings, itself=True)}) -> None: ..."] if settings else []
+    constructor = [f"    def __init__({_parameters(settings, itself=True)}) -> None: ..."] if settings else []
     return [
         f"class {form.name}({'FunctionLoss' if 'reduction' in form.settings else 'FunctionCell'}):",
         f'    """{_summary(record.function)}"""',
-        *made,
+        *constructor,
         f"    def construct({inputs}) -> {result}: ...",
         f"    def __call__({inputs}) -> {result}: ...",
         "",

@@ -21,7 +21,7 @@ from benchmarks.peers.runner import Settings, measure
 from benchmarks.peers.table import details, summary
 
 
-def arguments(given: list[str]) -> argparse.Namespace:
+def arguments(texts: list[str]) -> argparse.Namespace:
     """The options of the command line."""
     default = Settings()
     parser = argparse.ArgumentParser("python -m benchmarks.peers", description=__doc__)
@@ -37,40 +37,41 @@ def arguments(given: list[str]) -> argparse.Namespace:
     parser.add_argument("--peer-python", default=default.peer_python, help="a Python that has PyTorch and JAX")
     parser.add_argument("--quick", action="store_true", help="small sizes and short turns: whether all of it works")
     parser.add_argument("--json", type=Path, help="write all figures to this file, too")
-    return parser.parse_args(given)
+    return parser.parse_args(texts)
 
 
-def settings_of(given: argparse.Namespace) -> Settings:
-    """The settings that the command line says."""
-    said = Settings(given.peer_python, given.rounds, given.seconds, given.patience, given.quick)
-    return replace(said, rounds=min(said.rounds, 2), seconds=0.02) if given.quick else said
+def settings_of(options: argparse.Namespace) -> Settings:
+    """The settings of the command line."""
+    settings = Settings(options.peer_python, options.rounds, options.seconds, options.patience, options.quick)
+    return replace(settings, rounds=min(settings.rounds, 2), seconds=0.02) if options.quick else settings
 
 
 def write(path: Path, settings: Settings, results: dict[str, list[Result]]) -> None:
     """All figures as JSON."""
     machine = {"platform": platform.platform(), "processor": processor(), "cores": os.cpu_count()}
-    rows = {row: [result.as_json() for result in found] for row, found in results.items()}
+    rows = {row: [result.as_json() for result in row_results] for row, row_results in results.items()}
     path.write_text(json.dumps({"machine": machine, "settings": vars(settings), "rows": rows}, indent=1))
 
 
 def processor() -> str:
-    """The name of the processor, where the system tells it."""
+    """The name of the processor, if the system has it."""
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     return next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), "unknown")
 
 
-def main(given: list[str]) -> dict[str, list[Result]]:
+def main(texts: list[str]) -> dict[str, list[Result]]:
     """Measure, and print each row when it is complete and the summary after the last one."""
-    said = arguments(given)
-    settings, table = settings_of(said), QUICK_ROWS if said.quick else ROWS
-    if unknown := set(said.rows.split(",")) - table.keys():
+    options = arguments(texts)
+    settings, table = settings_of(options), QUICK_ROWS if options.quick else ROWS
+    if unknown := set(options.rows.split(",")) - table.keys():
         raise SystemExit(f"There is no row {', '.join(sorted(unknown))}; there are {', '.join(table)}.")
+    rows = [table[name] for name in options.rows.split(",")]
     results: dict[str, list[Result]] = {}
-    for row, found in measure([table[name] for name in said.rows.split(",")], chosen(said.contenders), settings):
-        results[row.name] = found
-        print(f"\n{details(row.name, found)}", flush=True)
-        if said.json:
-            write(said.json, settings, results)
+    for row, row_results in measure(rows, chosen(options.contenders), settings):
+        results[row.name] = row_results
+        print(f"\n{details(row.name, row_results)}", flush=True)
+        if options.json:
+            write(options.json, settings, results)
     print(f"\n{summary(results)}")
     return results
 

@@ -38,7 +38,7 @@ class Training(Protocol):
         """Give every parameter its first value."""
 
     def step(self) -> SupportsFloat:
-        """One whole step, which is complete when it returns; gives the loss. The first one compiles."""
+        """One step, which is complete when it returns; returns the loss. The first one compiles."""
 
 
 class Framework(Protocol):
@@ -71,11 +71,11 @@ CONTENDERS = (
 
 def chosen(patterns: str) -> list[Contender]:
     """The contenders whose names fit one of the patterns, between commas; raises SystemExit for one that fits none."""
-    wanted = patterns.split(",")
-    for pattern in wanted:
+    requested = patterns.split(",")
+    for pattern in requested:
         if not any(fnmatchcase(contender.name, pattern) for contender in CONTENDERS):
             raise SystemExit(f"There is no contender {pattern!r}; there are {', '.join(c.name for c in CONTENDERS)}.")
-    return [contender for contender in CONTENDERS if any(fnmatchcase(contender.name, p) for p in wanted)]
+    return [contender for contender in CONTENDERS if any(fnmatchcase(contender.name, p) for p in requested)]
 
 
 def framework_of(contender: Contender) -> Framework:

@@ -28,35 +28,35 @@ def distance(low: Mapping[str, np.ndarray], exact: Mapping[str, np.ndarray]) -> 
 
 
 def distances(row: Row, draws: int, ways: Sequence[str] = WAYS, engine: str = "onnxruntime") -> dict[str, list[float]]:
-    """Those of graphls, of each draw, by the way in which the network is told to compute in bfloat16."""
+    """The distances of graphls for each draw, by the way in which the network is set to bfloat16."""
     from benchmarks.peers.graphls_gradients import Gradients
 
     exact = Gradients(row)
     expected = [exact.of(draw) for draw in range(draws)]
-    found = {way: Gradients(row, way, engine) for way in ways}
-    return {way: [distance(found[way].of(draw), expected[draw]) for draw in range(draws)] for way in ways}
+    by_way = {way: Gradients(row, way, engine) for way in ways}
+    return {way: [distance(by_way[way].of(draw), expected[draw]) for draw in range(draws)] for way in ways}
 
 
 def of_autocast(row: Row, draws: int, size: str, python: str) -> list[float]:
-    """Those of PyTorch's autocast."""
+    """The distances of PyTorch's autocast."""
     command = [python, "-m", "benchmarks.peers.torch_gradients", row.name, size, str(draws)]
-    found: list[float] = json.loads(subprocess.run(command, cwd=ROOT, check=True, capture_output=True).stdout)
-    return found
+    distances: list[float] = json.loads(subprocess.run(command, cwd=ROOT, check=True, capture_output=True).stdout)
+    return distances
 
 
-def main(given: Sequence[str] | None = None) -> None:
+def main(texts: Sequence[str] | None = None) -> None:
     """Print the table."""
     parser = argparse.ArgumentParser("python -m benchmarks.peers.gradients", description=__doc__)
     parser.add_argument("rows", nargs="+", help="rows with the number of draws, as mlp:32")
     parser.add_argument("--peer-python", default=sys.executable, help="the Python that has PyTorch (%(default)s)")
     parser.add_argument("--engine", default="onnxruntime")
     parser.add_argument("--quick", action="store_true", help="small sizes")
-    said = parser.parse_args(given)
+    options = parser.parse_args(texts)
     header, lines = ["row", "draws", *WAYS, "autocast", *(f"{way} - autocast" for way in WAYS)], []
-    for name, draws in (text.split(":") for text in said.rows):
-        row = (QUICK_ROWS if said.quick else ROWS)[name]
-        ours = distances(row, int(draws), engine=said.engine)
-        theirs = np.array(of_autocast(row, int(draws), "quick" if said.quick else "full", said.peer_python))
+    for name, draws in (text.split(":") for text in options.rows):
+        row = (QUICK_ROWS if options.quick else ROWS)[name]
+        ours = distances(row, int(draws), engine=options.engine)
+        theirs = np.array(of_autocast(row, int(draws), "quick" if options.quick else "full", options.peer_python))
         more = [_shown(np.array(ours[way]) - theirs) for way in WAYS]
         lines.append([name, draws, *(f"{np.mean(ours[way]):.5f}" for way in WAYS), f"{theirs.mean():.5f}", *more])
     print(markdown(header, lines))

@@ -1,7 +1,7 @@
 """The networks as functions of JAX.
 
 Each takes `weights`, a function from the name that graphls gives a parameter and its shape to the parameter, the inputs
-and sizes, and gives scores.
+and sizes, and returns scores.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def convolution(weights: Weights, name: str, x: Array, outputs: int, kernel: int
 
 
 def block(weights: Weights, name: str, x: Array, layers: list[tuple[int, int, int]], stride: int) -> Array:
-    """Convolutions, each of (outputs, kernel, stride), plus what comes in, cut off at 0."""
+    """A residual block of convolutions, each of (outputs, kernel, stride): relu(body(x) + shortcut(x))."""
     y = x
     for index, layer in enumerate(layers):
         y = convolution(weights, f"{name}.body.{2 * index}", jax.nn.relu(y) if index else y, *layer)
@@ -171,9 +171,9 @@ def lstm_layer(weights: Weights, suffix: str, x: Array, width: int) -> Array:
     inner = weights(f"lstm.weight_ih_{suffix}", (size, x.shape[-1])), weights(f"lstm.bias_ih_{suffix}", (size,))
     again = weights(f"lstm.weight_hh_{suffix}", (size, width)), weights(f"lstm.bias_hh_{suffix}", (size,))
 
-    def step(state: tuple[Array, Array], given: Array) -> tuple[tuple[Array, Array], Array]:
+    def step(state: tuple[Array, Array], gates: Array) -> tuple[tuple[Array, Array], Array]:
         h, c = state
-        i, f, g, o = jnp.split(given + h @ again[0].T + again[1], 4, -1)
+        i, f, g, o = jnp.split(gates + h @ again[0].T + again[1], 4, -1)
         c = jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
         h = jax.nn.sigmoid(o) * jnp.tanh(c)
         return (h, c), h

@@ -15,29 +15,29 @@ from graphls.inspect.profile.profile import Profile
 NAMES = [contender.name for contender in CONTENDERS if contender.framework == "graphls"]
 
 
-def main(given: Sequence[str] | None = None) -> None:
+def main(texts: Sequence[str] | None = None) -> None:
     """Profile some steps of a row and print the kinds of kernels, the longest first."""
     parser = argparse.ArgumentParser("python -m benchmarks.peers.kernels", description=__doc__)
     parser.add_argument("row", choices=list(ROWS))
     parser.add_argument("contender", choices=NAMES)
     parser.add_argument("--steps", type=int, default=5, help="steps that are profiled (%(default)s)")
     parser.add_argument("--quick", action="store_true", help="small sizes")
-    said = parser.parse_args(given)
-    contender = next(c for c in CONTENDERS if c.name == said.contender)
-    training = Training((QUICK_ROWS if said.quick else ROWS)[said.row], contender)
+    options = parser.parse_args(texts)
+    contender = next(c for c in CONTENDERS if c.name == options.contender)
+    training = Training((QUICK_ROWS if options.quick else ROWS)[options.row], contender)
     training.set_values()
     training.step()
-    print(table(training.compiled.profile(*training.batch, steps=said.steps)))
+    print(table(training.compiled.profile(*training.batch, steps=options.steps)))
 
 
 def table(profile: Profile) -> str:
     """A line for each kind of kernel: its time in the quickest step, how many there are, and what products reach."""
-    run = min(profile.runs, key=lambda found: found.seconds)
+    run = min(profile.runs, key=lambda run: run.seconds)
     seconds: dict[str, float] = defaultdict(float)
     counts: dict[str, int] = defaultdict(int)
     for kernel in run.kernels:
-        made = kernel.node.primitive.name if kernel.node is not None and kernel.node.primitive.is_product else ""
-        kind = f"{kernel.operator} of {made}" if made else kernel.operator
+        primitive = kernel.node.primitive.name if kernel.node is not None and kernel.node.primitive.is_product else ""
+        kind = f"{kernel.operator} of {primitive}" if primitive else kernel.operator
         seconds[kind] += kernel.own_seconds
         counts[kind] += 1
     longest = sorted(seconds, key=lambda kind: -seconds[kind])

@@ -42,16 +42,16 @@ class Result:
         """Its time as a multiple of the reference's."""
         return median(self.relatives)
 
-    def begin(self, said: dict[str, Any]) -> None:
-        """Take what the worker said of its beginning."""
-        self.first_step_s, self.imported_mb = said["first_step_s"], said["imported_mb"]
-        self.losses = said["losses"]
+    def begin(self, answer: dict[str, Any]) -> None:
+        """Store the worker's answer about its first steps."""
+        self.first_step_s, self.imported_mb = answer["first_step_s"], answer["imported_mb"]
+        self.losses = answer["losses"]
 
-    def add(self, said: dict[str, Any]) -> None:
-        """Take what the worker said of a turn."""
-        self.rounds.append(median(said["ms"]))
-        self.least = min(self.least, *said["ms"])
-        self.peak_mb = said["peak_mb"]
+    def add(self, answer: dict[str, Any]) -> None:
+        """Store the worker's answer about a turn."""
+        self.rounds.append(median(answer["ms"]))
+        self.least = min(self.least, *answer["ms"])
+        self.peak_mb = answer["peak_mb"]
 
     def compare(self, losses: Sequence[float]) -> None:
         """Set the error where the losses of the first steps are not those of the first contender."""

@@ -60,8 +60,9 @@ class Worker:
             )  # fmt: skip
 
     def _environment(self) -> dict[str, str]:
-        kept = {name: value for name, value in os.environ.items() if name not in ("GRAPHLS_CACHE", "OMP_NUM_THREADS")}
-        return {**kept, "TORCHINDUCTOR_CACHE_DIR": self.folder}
+        excluded = "GRAPHLS_CACHE", "OMP_NUM_THREADS"
+        inherited = {name: value for name, value in os.environ.items() if name not in excluded}
+        return {**inherited, "TORCHINDUCTOR_CACHE_DIR": self.folder}
 
     def say(self, seconds: float) -> None:
         """Ask for a turn; raises WorkerError where the worker has ended."""
@@ -80,8 +81,8 @@ class Worker:
         line = self.process.stdout.readline()
         if not line:
             raise WorkerError(self._last_words())
-        said: dict[str, Any] = json.loads(line)
-        return said
+        answer: dict[str, Any] = json.loads(line)
+        return answer
 
     def _last_words(self) -> str:
         code = self.process.wait()

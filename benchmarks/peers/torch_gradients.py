@@ -15,7 +15,7 @@ from benchmarks.peers.rows import QUICK_ROWS, ROWS, Row, first_value
 
 
 def gradients(row: Row, draw: int, is_low: bool) -> dict[str, np.ndarray]:
-    """Those of a draw of weights and batch, in float32 or by autocast, by the names that graphls gives the weights."""
+    """The gradients of a draw of weights and batch, in float32 or by autocast, by names of weights in graphls."""
     module = getattr(torch_networks, row.name)(**row.sizes).train()
     weights = torch_networks.named_parameters(module)
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""The networks as modules of PyTorch, and the names that graphls gives their parameters."""
+"""The networks as modules of PyTorch, and the names of their parameters in graphls."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ PARTS = {"linear1": "dense1", "linear2": "dense2"}
 
 
 def named_parameters(module: nn.Module) -> dict[str, nn.Parameter]:
-    """The parameters by the names that graphls gives them."""
-    found = {}
+    """The parameters by their names in graphls."""
+    parameters = {}
     for path, part in module.named_modules():
         for name, parameter in part.named_parameters(recurse=False):
             parts = [PARTS.get(piece, piece) for piece in path.split(".") if piece]
-            found[".".join([*parts, SUFFIXES.get(type(part), {}).get(name, name)])] = parameter
-    return found
+            parameters[".".join([*parts, SUFFIXES.get(type(part), {}).get(name, name)])] = parameter
+    return parameters
 
 
 def mlp(inputs: int, hidden: int, classes: int) -> nn.Module:

@@ -29,34 +29,34 @@ def start(row: Row, contender: Contender) -> tuple[Training, dict[str, Any]]:
     """
     framework = framework_of(contender)
     imported, began = memory("VmRSS"), time.perf_counter()
-    made = framework.Training(row, contender)
+    training = framework.Training(row, contender)
     built = time.perf_counter()
-    made.set_values()
+    training.set_values()
     ready = time.perf_counter()
-    losses = [float(made.step())]
+    losses = [float(training.step())]
     first_step = time.perf_counter() - ready + built - began
-    losses += [float(made.step()) for _ in range(LOSSES - 1)]
-    return made, {"first_step_s": first_step, "imported_mb": imported, "losses": losses}
+    losses += [float(training.step()) for _ in range(LOSSES - 1)]
+    return training, {"first_step_s": first_step, "imported_mb": imported, "losses": losses}
 
 
-def turn(made: Training, seconds: float) -> dict[str, Any]:
-    """Times of steps, in milliseconds, behind one that is not counted, and the most memory so far."""
-    made.step()
+def turn(training: Training, seconds: float) -> dict[str, Any]:
+    """Times of steps, in milliseconds, after one that is not counted, and the peak memory so far."""
+    training.step()
     times: list[float] = []
     end = time.perf_counter() + seconds
     while not times or time.perf_counter() < end:
         began = time.perf_counter()
-        made.step()
+        training.step()
         times.append((time.perf_counter() - began) * 1000)
     return {"ms": times, "peak_mb": memory("VmHWM")}
 
 
 def serve(row: Row, contender: Contender, answers: Any) -> None:
-    """Answer how it began, and every line that comes in, which says for how many seconds to take steps."""
-    made, said = start(row, contender)
-    print(json.dumps(said), file=answers, flush=True)
+    """Answer with the first steps, and each line of input, a number of seconds, with the steps of a turn."""
+    training, answer = start(row, contender)
+    print(json.dumps(answer), file=answers, flush=True)
     for line in sys.stdin:
-        print(json.dumps(turn(made, json.loads(line))), file=answers, flush=True)
+        print(json.dumps(turn(training, json.loads(line))), file=answers, flush=True)
 
 
 def main() -> None:
@@ -64,8 +64,8 @@ def main() -> None:
     row, contender, size = sys.argv[1:]
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    found = next(c for c in CONTENDERS if c.name == contender)
-    serve((QUICK_ROWS if size == "quick" else ROWS)[row], found, answers)
+    matching = next(c for c in CONTENDERS if c.name == contender)
+    serve((QUICK_ROWS if size == "quick" else ROWS)[row], matching, answers)
 
 
 if __name__ == "__main__":

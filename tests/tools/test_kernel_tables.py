@@ -6,7 +6,7 @@ import onnxruntime
 import pytest
 
 from graphls.runtime.lowering.kernel_tables import FILE
-from tools.kernel_tables import read, table_of, told_by_the_runtime, written
+from tools.kernel_tables import read, runtime_tables, table_of, written
 
 
 def test_the_file_is_written_as_it_is_read() -> None:
@@ -21,7 +21,7 @@ def test_every_table_says_where_it_comes_from() -> None:
 
 def test_the_runtime_tells_what_is_in_the_file() -> None:
     _, _, tables = read(FILE.read_text(encoding="utf-8"))
-    version, found = told_by_the_runtime()
+    version, found = runtime_tables()
     assert version == onnxruntime.__version__
     known = {device: f"{device} {version}" for device in found if f"{device} {version}" in tables}
     if not known:

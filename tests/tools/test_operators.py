@@ -69,7 +69,7 @@ def test_an_example_as_a_prompt_shows_it(monkeypatch: pytest.MonkeyPatch, tmp_pa
     (tmp_path / "page.txt").write_text("get: x = ops.make(1); ops.get(x)\nops.make(2)\n")
     found = examples.examples("page.md", ["graphls.ops.get", "graphls.ops.make"])
     assert found == {"graphls.ops.get": ["x = ops.make(1)", "ops.get(x)"], "graphls.ops.make": ["ops.make(2)"]}
-    with pytest.raises(ValueError, match=r"page.txt has a line about nothing on its page.*: ops.make\(2\)"):
+    with pytest.raises(ValueError, match=r"page.txt has a line for an unknown name.*: ops.make\(2\)"):
         examples.examples("page.md", ["graphls.ops.get"])
 
 

@@ -125,7 +125,7 @@ def test_notebooks_become_pages() -> None:
 
 def test_no_entry_lacks_anything() -> None:
     """Types, a first sentence, errors, shapes and examples; what is told of belongs into the docstring."""
-    assert lacking.told() == []
+    assert lacking.messages() == []
 
 
 def test_what_lacks_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,7 +153,7 @@ class Kind:
     monkeypatch.setattr(reference, "described", lambda: {"page": tuple(paths)})
     monkeypatch.setattr(reference, "entries", lambda: paths)
     monkeypatch.setattr(reference, "examples", dict)
-    assert lacking.told() == [
+    assert lacking.messages() == [
         "graphls.made_up.Kind: an example",
         "graphls.made_up.Kind.other: the type of what it returns",
         "graphls.made_up.calls: a first sentence; types of y; errors: GraphKeyError; shapes or dtypes; an example",

@@ -20,17 +20,17 @@ def main() -> str | None:
     """Write or check the pages; returns an error message or None."""
     if homeless := without_subject():
         return f"{', '.join(homeless)} are on no page: name their modules in tools/operators/subjects.py."
-    there = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.md")}
+    existing = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.md")}
     is_check = "--check" in sys.argv[1:]
     with redirect_stdout(io.StringIO()):  # prints of `ops.print_` while it is probed
-        made = pages(there if is_check else {})
+        written = pages(existing if is_check else {})
     if is_check:
-        stale = sorted(name for name in {*made, *there} if made.get(name) != there.get(name))
+        stale = sorted(name for name in {*written, *existing} if written.get(name) != existing.get(name))
         return f"docs/operators/{', '.join(stale)}: run `make pages`." if stale else None
     FOLDER.mkdir(exist_ok=True)
-    for name in there.keys() - made.keys():
+    for name in existing.keys() - written.keys():
         (FOLDER / name).unlink()
-    for name, text in made.items():
+    for name, text in written.items():
         (FOLDER / name).write_text(text, encoding="utf-8")
     return None
 

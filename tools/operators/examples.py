@@ -29,16 +29,16 @@ IMPORTS = {"math": "import math", "np": "import numpy as np", "graphls": "import
 def examples(file: str, names: Container[str]) -> dict[str, list[str]]:
     """The statements of the examples of a page of docs/operators by full names, of which these may be meant."""
     source = FOLDER / Path(file).with_suffix(".txt").name
-    found: dict[str, list[str]] = {}
+    by_path: dict[str, list[str]] = {}
     for line in source.read_text(encoding="utf-8").splitlines() if source.exists() else ():
         about, _, text = line.partition(": ") if LINE.match(line) else ("", "", line)
         name = about or r"\w+"
         paths = [f"graphls.{each}" for each in re.findall(rf"\b((?:nn|ops)\.{name})\b", text)]
-        path = next((path for path in paths if path in names and path not in found), None)
+        path = next((path for path in paths if path in names and path not in by_path), None)
         if path is None:
-            raise ValueError(f"{source.name} has a line about nothing on its page, or about what it has had: {line}")
-        found[path] = statements(text)
-    return found
+            raise ValueError(f"{source.name} has a line for an unknown name, or a second line for one: {line}")
+        by_path[path] = statements(text)
+    return by_path
 
 
 LINE = re.compile(r"\w+: ")
@@ -52,9 +52,9 @@ def statements(line: str) -> list[str]:
 def section(file: str, names: Container[str], page: str = "") -> str:
     """The examples of a page as Markdown; those that the text of the page has already are not run again."""
     there = {tuple(_statements_in(text)): text for text in written(page)}
-    found = list(examples(file, names).values())
-    texts = [there.get(tuple(lines)) or shown(lines) for lines in found]
-    head = "\n".join(f">>> {line}" for line in imports([line for lines in found for line in lines]))
+    groups = list(examples(file, names).values())
+    texts = [there.get(tuple(lines)) or shown(lines) for lines in groups]
+    head = "\n".join(f">>> {line}" for line in imports([line for lines in groups for line in lines]))
     return "\n\n".join([f"{TITLE}\n\n```pycon\n{head}", *texts]) + "\n```" if texts else ""
 
 
@@ -63,8 +63,8 @@ TITLE = "## Examples"
 
 def entries(file: str, names: Container[str], page: str) -> dict[str, str]:
     """The examples in the text of a page by full names, each with the imports that it needs."""
-    found = zip(examples(file, names).items(), written(page), strict=True)
-    return {path: "\n".join([*(f">>> {line}" for line in imports(lines)), text]) for (path, lines), text in found}
+    pairs = zip(examples(file, names).items(), written(page), strict=True)
+    return {path: "\n".join([*(f">>> {line}" for line in imports(lines)), text]) for (path, lines), text in pairs}
 
 
 def written(page: str) -> list[str]:
@@ -78,23 +78,23 @@ def _statements_in(text: str) -> list[str]:
 
 
 def shown(lines: list[str]) -> str:
-    """The statements as a prompt shows them, with what each prints or gives."""
+    """The statements as a prompt shows them, with the output of each."""
     names: dict[str, Any] = dict(NAMES)
     parts = []
     with np.printoptions(precision=4, suppress=True), warnings.catch_warnings():
         warnings.simplefilter("error")
         for line in lines:
-            parts += [f">>> {line}", *_told(line, names)]
+            parts += [f">>> {line}", *_output_of(line, names)]
     return "\n".join(parts)
 
 
-def _told(line: str, names: dict[str, Any]) -> Iterator[str]:
+def _output_of(line: str, names: dict[str, Any]) -> Iterator[str]:
     """The output lines of a statement at a prompt."""
     printed = io.StringIO()
     with redirect_stdout(printed):
         exec(compile(ast.Interactive(ast.parse(line).body), "<example>", "single"), names)
     text = DIGITS.sub(lambda match: f"{float(match[0]):.4g}", printed.getvalue())
-    yield from (told or "<BLANKLINE>" for told in text.splitlines())
+    yield from (row or "<BLANKLINE>" for row in text.splitlines())
 
 
 DIGITS = re.compile(r"\d+\.\d{5,}(?:e-?\d+)?")
@@ -104,5 +104,5 @@ def imports(lines: list[str]) -> list[str]:
     """The import statements that these statements need."""
     used = {node.id for line in lines for node in ast.walk(ast.parse(line)) if isinstance(node, ast.Name)}
     own = [name for name in ("Parameter", "Tensor", "nn", "ops") if name in used]
-    found = [text for name, text in IMPORTS.items() if name in used]
-    return [*found, *([f"from graphls import {', '.join(own)}"] if own else [])]
+    lines_of_packages = [text for name, text in IMPORTS.items() if name in used]
+    return [*lines_of_packages, *([f"from graphls import {', '.join(own)}"] if own else [])]

@@ -1,4 +1,4 @@
-"""The public names of MindSpore, from the file beside this one."""
+"""The public names of MindSpore, from mindspore.txt."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Section:
 def sections() -> tuple[Section, ...]:
     """All names by section: a heading `[kind] title`, then names between spaces and line ends."""
     text = Path(__file__).with_name("mindspore.txt").read_text(encoding="utf-8")
-    found = re.findall(r"^\[(\w+)\] (.*)\n([^\[]*)", text, re.MULTILINE)
-    return tuple(Section(kind, title, tuple(names.split())) for kind, title, names in found)
+    matches = re.findall(r"^\[(\w+)\] (.*)\n([^\[]*)", text, re.MULTILINE)
+    return tuple(Section(kind, title, tuple(names.split())) for kind, title, names in matches)
 
 
 @cache

@@ -37,7 +37,7 @@ COLUMNS = "| name | description | dtypes | gradient | CPU | CUDA | MindSpore |\n
 PACKAGES = {"ops": "Functions of `graphls.ops`", "nn": "Cells of `graphls.nn`"}
 
 
-Found = Mapping[str, Sequence[str]]
+Findings = Mapping[str, Sequence[str]]
 """The findings in the rows of pages, in columns before the last one, by full names."""
 
 
@@ -78,19 +78,19 @@ def _offered(kind: str) -> frozenset[str]:
     """The names of one kind in graphls: its own, and those that a script can import from `mindspore`."""
     classes = frozenset(OPERATORS)
     own = {"ops": frozenset(ops.__all__) | classes, "class": classes, "nn": frozenset(nn.__all__)}[kind]
-    found = ((name, offer(module, name)) for name in names(kind) for module in MODULES[kind])
-    return own | {name for name, value in found if not is_missing(value)}
+    offers = ((name, offer(module, name)) for name in names(kind) for module in MODULES[kind])
+    return own | {name for name, value in offers if not is_missing(value)}
 
 
 def _summary() -> str:
     lines = ["| names of MindSpore | offered | not offered |", "|---|---|---|"]
     for kind, title in (("ops", "functions"), ("class", "operator classes"), ("nn", "cells")):
-        found = names(kind) & _offered(kind)
-        lines.append(f"| {title} | {len(found)} | {len(names(kind) - found)} |")
+        offered = names(kind) & _offered(kind)
+        lines.append(f"| {title} | {len(offered)} | {len(names(kind) - offered)} |")
     return "\n".join(lines)
 
 
-def _tables(subject: Subject, known: Found) -> Iterator[str]:
+def _tables(subject: Subject, known: Findings) -> Iterator[str]:
     """A table for each module of a subject under the first sentence of its docstring."""
     row = {"ops": function_row, "nn": cell_row}[subject.package]
     for module in subject.modules:
@@ -103,29 +103,29 @@ def _tables(subject: Subject, known: Found) -> Iterator[str]:
             yield "\n".join([COLUMNS, *rows])
 
 
-def function_row(name: str, function: Any, known: Found) -> str:
+def function_row(name: str, function: Any, known: Findings) -> str:
     """The row of a function of `graphls.ops`."""
     if inspect.isfunction(function) and function.__name__ != name and function.__name__ in ops.__all__:
         return _row(name, f"The same as `{function.__name__}`.", NOTHING, _answers(name, None))
-    found = known.get(f"ops.{name}") or _columns(probe(function) if inspect.isfunction(function) else None)
-    return _row(name, _sentence(function), found, _answers(name, function))
+    columns = known.get(f"ops.{name}") or _columns(probe(function) if inspect.isfunction(function) else None)
+    return _row(name, _sentence(function), columns, _answers(name, function))
 
 
-def cell_row(name: str, kind: Any, known: Found) -> str:
+def cell_row(name: str, kind: Any, known: Findings) -> str:
     """The row of a cell, or of another name of `graphls.nn`."""
     is_cell = inspect.isclass(kind) and issubclass(kind, Cell) and kind is not Cell
-    found = known.get(f"nn.{name}") or _columns(probe_cell(kind) if is_cell else None)
-    return _row(name, _sentence(kind), found, [f"nn.{name}"] if name in names("nn") else [])
+    columns = known.get(f"nn.{name}") or _columns(probe_cell(kind) if is_cell else None)
+    return _row(name, _sentence(kind), columns, [f"nn.{name}"] if name in names("nn") else [])
 
 
-def known_of(there: Mapping[str, str]) -> Found:
+def known_of(there: Mapping[str, str]) -> Findings:
     """The findings in the rows of existing pages, by their names."""
-    found = {}
+    findings = {}
     for subject in SUBJECTS:
         for row in re.findall(r"^\| `.*$", there.get(subject.file, ""), re.MULTILINE):
             name, *_, dtypes, gradient, cpu, cuda, _, _ = re.split(r"(?<!\\)\|", row)[1:]
-            found[f"{subject.package}.{name.strip(' `')}"] = [text.strip() for text in (dtypes, gradient, cpu, cuda)]
-    return found
+            findings[f"{subject.package}.{name.strip(' `')}"] = [text.strip() for text in (dtypes, gradient, cpu, cuda)]
+    return findings
 
 
 NOTHING = ("", "", "", "")
@@ -135,9 +135,9 @@ def _columns(finding: Finding | None) -> Sequence[str]:
     return NOTHING if finding is None else (_spelt(finding), *map(_yes, _flags(finding)))
 
 
-def _row(name: str, sentence: str, found: Sequence[str], answers: Iterable[str]) -> str:
+def _row(name: str, sentence: str, columns: Sequence[str], answers: Iterable[str]) -> str:
     shown = " ".join(f"`{answer}`" for answer in answers)
-    return "| " + " | ".join([f"`{name}`", sentence.replace("|", "\\|"), *found, shown]) + " |"
+    return "| " + " | ".join([f"`{name}`", sentence.replace("|", "\\|"), *columns, shown]) + " |"
 
 
 def _flags(finding: Finding) -> tuple[bool, bool, bool]:
@@ -153,8 +153,8 @@ def _spelt(finding: Finding) -> str:
     words = []
     for kinds, word in ((("float",), "floats"), (("int", "uint"), "integers"), (("bool",), "bool")):
         every = [d for d in DATA if d.kind in kinds]
-        found = [d for d in finding.dtypes if d in every]
-        words += [word] if found == every else [d.long_name for d in found]
+        supported = [d for d in finding.dtypes if d in every]
+        words += [word] if supported == every else [d.long_name for d in supported]
     return ", ".join(words)
 
 
@@ -164,14 +164,14 @@ def _sentence(member: Any) -> str:
 
 
 def _answers(name: str, function: Any) -> list[str]:
-    """The names of MindSpore that a function stands for."""
-    found = [f"ops.{name}"] if name in names("ops") else []
+    """The names of MindSpore that a function implements."""
+    answers = [f"ops.{name}"] if name in names("ops") else []
     if function is None:
-        return found
+        return answers
     classes = sorted(names("class") & OPERATORS.keys())
-    found += [f"ops.{c}" for c in classes if c in OPERATORS and _stands_for(OPERATORS[c], name, function)]
+    answers += [f"ops.{c}" for c in classes if c in OPERATORS and _stands_for(OPERATORS[c], name, function)]
     cells = sorted(names("nn").intersection(nn.__all__))
-    return found + [f"nn.{cell}" for cell in cells if cell.lower() == name.replace("_", "")]
+    return answers + [f"nn.{cell}" for cell in cells if cell.lower() == name.replace("_", "")]
 
 
 def _stands_for(operator: Any, name: str, function: Any) -> bool:

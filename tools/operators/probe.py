@@ -119,7 +119,7 @@ def _traced(function: Callable[..., Any], arguments: Any, dtype: DType) -> Any:
     """The trace of a call with tensors in a dtype, or None where it cannot be made."""
     try:
         return graphls.trace_graph(_of_tensors(function, arguments), *_tensors(arguments, dtype))
-    except Exception:  # what is tried may not fit at all
+    except Exception:  # candidates may not fit at all
         return None
 
 
@@ -135,8 +135,8 @@ def _of_tensors(function: Callable[..., Any], arguments: Any) -> Callable[..., A
     """The function of the tensors among its arguments only."""
 
     def called(*tensors: Any) -> Any:
-        given = iter(tensors)
-        return function(*map_leaves(lambda leaf: next(given) if isinstance(leaf, Slot) else leaf, arguments))
+        arrays = iter(tensors)
+        return function(*map_leaves(lambda leaf: next(arrays) if isinstance(leaf, Slot) else leaf, arguments))
 
     return called
 

@@ -10,7 +10,7 @@ from graphls import nn, ops
 
 @dataclass(frozen=True)
 class Subject:
-    """One page: its file in docs/operators/, its title, the package, and the modules whose names stand on it."""
+    """One page: its file in docs/operators/, its title, the package, and the modules whose names are on it."""
 
     file: str
     title: str
@@ -71,7 +71,6 @@ SUBJECTS = (
 
 def without_subject() -> list[str]:
     """Public names without a page: their modules belong into SUBJECTS."""
-    found = {f"{s.package}.{name}" for s in SUBJECTS for name in s.members}
-    return [
-        f"{package}.{name}" for package in ("ops", "nn") for name in public(package) if f"{package}.{name}" not in found
-    ]
+    listed = {f"{s.package}.{name}" for s in SUBJECTS for name in s.members}
+    names = (f"{package}.{name}" for package in ("ops", "nn") for name in public(package))
+    return [name for name in names if name not in listed]

@@ -72,13 +72,13 @@ def _places(rows: Sequence[Sequence[str]], labels: Mapping[str, tuple[str, str]]
     """Rows one below the other, each in the middle."""
     widths = [[_width(labels.get(name)) for name in row] for row in rows]
     widest = max(sum(row) + BETWEEN * (len(row) - 1) for row in widths)
-    found = {}
+    places = {}
     for number, (row, sizes) in enumerate(zip(rows, widths, strict=True)):
         x = (widest - sum(sizes) - BETWEEN * (len(row) - 1)) / 2
         for name, size in zip(row, sizes, strict=True):
-            found[name] = Place(x + size / 2, number * (HEIGHT + GAP), size)
+            places[name] = Place(x + size / 2, number * (HEIGHT + GAP), size)
             x += size + BETWEEN
-    return found
+    return places
 
 
 def _width(label: tuple[str, str] | None) -> float:

@@ -29,7 +29,7 @@ class Records(griffe.Extension):  # type: ignore[misc]
 
 
 def _add_alias(package: Any, alias: str, name: str) -> None:
-    """Let a module be found by an import path that stands for it."""
+    """Let a module be found by an import path that is its alias."""
     home, _, leaf = alias.rpartition(".")
     place = package[home] if home else package
     place.set_member(leaf, griffe.Alias(leaf, package[name], parent=place))
@@ -51,7 +51,7 @@ def _mend(package: Any, path: str) -> None:
 
 
 def _exemplify(member: Any, example: str) -> None:
-    """Give an operator the example that stands on its page."""
+    """Give an operator the example of its page."""
     known = member.final_target if member.is_alias else member
     text = known.docstring.value if known.docstring else ""
     known.docstring = griffe.Docstring(f"{text}\n\nExamples:\n{textwrap.indent(example, '    ')}", parent=known)
@@ -63,7 +63,7 @@ def _source(package: Any, of: Any, path: str) -> Any:
     if written == path or not written.startswith("graphls.") or "<" in written:
         return None
     try:
-        found = package[written.removeprefix("graphls.")]
+        definition = package[written.removeprefix("graphls.")]
     except KeyError:
         return None
-    return found if found.docstring and not str(found.filepath).endswith(".pyi") else None
+    return definition if definition.docstring and not str(definition.filepath).endswith(".pyi") else None

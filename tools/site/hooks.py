@@ -25,7 +25,7 @@ PACKAGES = {f"operators/{subject.file}": subject.package for subject in SUBJECTS
 
 def on_config(config: Any) -> Any:
     """Fill the generated parts of the navigation."""
-    made = {
+    generated = {
         "Modules": [page.file for page in reference.pages()],
         "Functions": [f"operators/{s.file}" for s in SUBJECTS if s.package == "ops"],
         "Cells": [f"operators/{s.file}" for s in SUBJECTS if s.package == "nn"],
@@ -35,7 +35,7 @@ def on_config(config: Any) -> Any:
     }
     for section in config.nav:
         for pages in section.values():
-            pages[:] = [{page: made[page]} if page in made else page for page in pages]
+            pages[:] = [{page: generated[page]} if page in generated else page for page in pages]
     return config
 
 

@@ -36,12 +36,12 @@ COMMON = frozenset({"GraphTypeError", "GraphValueError"})
 
 def lacking() -> dict[str, list[str]]:
     """The missing parts of each entry, by its full name; complete entries are left out."""
-    found = {path: list(_faults(path, of)) for path, of in entries()}
-    return {path: faults for path, faults in found.items() if faults}
+    faults_by_path = {path: list(_faults(path, of)) for path, of in entries()}
+    return {path: faults for path, faults in faults_by_path.items() if faults}
 
 
-def told() -> list[str]:
-    """The same as lines."""
+def messages() -> list[str]:
+    """A line for each entry with missing parts."""
     return [f"{path}: {'; '.join(faults)}" for path, faults in sorted(lacking().items())]
 
 
@@ -85,9 +85,9 @@ def _text(path: str, of: Any) -> str:
     if path in reference.entries():
         return own
     owner, _, name = path.rpartition(".")
-    whole = reference.item(owner)
-    texts = [own or inspect.getdoc(getattr(whole, name)), inspect.getdoc(whole)]
-    texts += [inspect.getdoc(getattr(base, name, None)) for base in whole.__mro__[1:] if name in vars(base)]
+    container = reference.item(owner)
+    texts = [own or inspect.getdoc(getattr(container, name)), inspect.getdoc(container)]
+    texts += [inspect.getdoc(getattr(base, name, None)) for base in container.__mro__[1:] if name in vars(base)]
     return "\n\n".join(filter(None, texts))
 
 
@@ -105,8 +105,8 @@ def _types(of: Any) -> Iterator[str]:
 def _bodies(of: Any) -> list[Any]:
     """The functions that run where something is called: of a class those that make an instance of it."""
     if inspect.isclass(of):
-        made = (vars(of).get(name) for name in ("__init__", "__new__", "__post_init__"))
-        return [function for function in made if isinstance(function, FunctionType) and _is_written(function)]
+        constructors = (vars(of).get(name) for name in ("__init__", "__new__", "__post_init__"))
+        return [function for function in constructors if isinstance(function, FunctionType) and _is_written(function)]
     of = inspect.unwrap(of)
     return [of] if isinstance(of, FunctionType) else []
 
@@ -118,10 +118,10 @@ def _is_written(function: Any) -> bool:
 
 def raised(of: Any) -> frozenset[str]:
     """The names of errors that a call raises in a body of its own, or in a function that it calls by its name."""
-    found: set[str] = set()
+    names: set[str] = set()
     for function in _bodies(of):
-        found = found.union(_raised_in(function), *map(_raised_in, _called(function)))
-    return frozenset(found - ANYWHERE)
+        names = names.union(_raised_in(function), *map(_raised_in, _called(function)))
+    return frozenset(names - ANYWHERE)
 
 
 @cache
@@ -148,8 +148,8 @@ def _called(function: Any) -> Iterator[Callable[..., Any]]:
 
 
 def _error(name: str) -> type[BaseException] | None:
-    found = getattr(errors, name, getattr(builtins, name, None))
-    return found if isinstance(found, type) and issubclass(found, BaseException) else None
+    kind = getattr(errors, name, getattr(builtins, name, None))
+    return kind if isinstance(kind, type) and issubclass(kind, BaseException) else None
 
 
 def _says(text: str, name: str) -> bool:
@@ -174,8 +174,8 @@ def needs_example(of: Any) -> bool:
 
 
 def main() -> None:
-    """Print what lacks, by entry."""
-    print(*told(), sep="\n")
+    """Print the missing parts by entry."""
+    print(*messages(), sep="\n")
 
 
 if __name__ == "__main__":

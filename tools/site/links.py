@@ -40,7 +40,7 @@ LINK = re.compile(r"(\]\()([^)#\s:]+)((?:#[^)\s]*)?\))")
 def relinked(text: str, source: str, outside: Mapping[str, str]) -> str:
     """A page of the repository as one of the site, whose links lead to pages there.
 
-    `source` is its path in the repository, and `outside` gives files that are not in docs/ their pages.
+    `source` is its path in the repository, and `outside` maps files that are not in docs/ to their pages.
     """
     page = on_site(source, outside)
 

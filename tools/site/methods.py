@@ -27,7 +27,7 @@ def listed() -> str:
 def _parts(shared: list[str], own: list[str], in_place: list[str]) -> Iterator[str]:
     yield "## Methods of tensors"
     yield f"These call the function of `graphls.ops` with the tensor as its first argument: {', '.join(shared)}."
-    yield f"These give their tensor what the method without the last `_` computes: {', '.join(in_place)}."
+    yield f"These assign the result of the method without the last `_` to their tensor: {', '.join(in_place)}."
     yield "\n".join(["These are methods only:\n", "| method | description |\n|---|---|", *own])
 
 

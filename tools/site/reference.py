@@ -55,8 +55,8 @@ def listed(module: str) -> tuple[str, ...]:
     of = importlib.import_module(module)
     names = vars(of).get("__all__")
     if names is None:
-        made = {n: item for n, item in vars(of).items() if getattr(item, "__module__", "") == module}
-        names = [n for n, item in made.items() if not n.startswith("_") and not is_value(item)]
+        defined = {n: item for n, item in vars(of).items() if getattr(item, "__module__", "") == module}
+        names = [n for n, item in defined.items() if not n.startswith("_") and not is_value(item)]
     return tuple(sorted(set(names)))
 
 
@@ -115,8 +115,8 @@ def operator_paths() -> dict[str, list[str]]:
 def examples() -> dict[str, str]:
     """The examples that pages of docs/operators have, by full names."""
     texts = {s: (PAGES / s.file).read_text(encoding="utf-8") for s in SUBJECTS}
-    found = {path: text for s in SUBJECTS for path, text in entries_of(s.file, s.paths, texts[s]).items()}
-    return {entries()[path]: text for path, text in found.items()}
+    examples_by_path = {path: text for s in SUBJECTS for path, text in entries_of(s.file, s.paths, texts[s]).items()}
+    return {entries()[path]: text for path, text in examples_by_path.items()}
 
 
 @cache
@@ -137,13 +137,13 @@ def _is_own_name(path: str) -> bool:
 
 @cache
 def described() -> dict[str, tuple[str, ...]]:
-    """The names that are described on each page: on the first where they stand, under the first of their names."""
-    found: dict[str, tuple[str, ...]] = {}
+    """The names that are described on each page: on their first page, under the first of their names."""
+    by_page: dict[str, tuple[str, ...]] = {}
     seen: set[str] = set()
     for file, paths in [*operator_paths().items(), *((page.file, page.paths) for page in pages())]:
-        found[file] = tuple(path for path in paths if entries()[path] == path and path not in seen)
+        by_page[file] = tuple(path for path in paths if entries()[path] == path and path not in seen)
         seen.update(paths)
-    return found
+    return by_page
 
 
 def item(path: str) -> Any:
