@@ -48,7 +48,7 @@ class _Finder(MetaPathFinder, Loader):
 
 
 def real_name(name: str) -> str:
-    """The real module name of an import path: `graphls.nn.amp.managers` for `graphls.amp.managers`."""
+    """The real module name of an import path: `graphls.nn.amp.build` for `graphls.amp.build`."""
     head, dot, suffix = name, "", ""
     while head:
         if head in ALIASES:

@@ -10,8 +10,15 @@ import numpy as np
 from graphls.base.checks import number
 from graphls.frontend.tensors.tensor import Tensor, TensorLike
 from graphls.nn import initializer
-from graphls.nn.initializer.base import Array, fans, one_of
-from graphls.nn.initializer.distributions import SQUARED_GAINS, Normal, TruncatedNormal, Uniform
+from graphls.nn.initializer.initializers import (
+    SQUARED_GAINS,
+    Array,
+    Normal,
+    TruncatedNormal,
+    Uniform,
+    fans,
+    one_of,
+)
 
 __all__ = [
     "_assignment", "_calculate_correct_fan", "_calculate_fan_in_and_fan_out", "_calculate_gain",

@@ -29,7 +29,6 @@ from graphls.ir.types import DType, DTypeLike, as_dtype, bfloat16, float16, floa
 from graphls.nn.cell_calls import call_eagerly, in_construct, runs_eagerly
 from graphls.nn.cell_tree import CellDisplay
 from graphls.nn.hooks import Hooks, Observing, between_hooks
-from graphls.nn.state_dicts import StateDicts
 from graphls.ops.state import assign
 
 __all__ = ["Cell"]
@@ -50,7 +49,7 @@ class _Signature:
         return signature.replace(parameters=list(signature.parameters.values())[1:])
 
 
-class Cell(CellDisplay, Hooks, StateDicts):
+class Cell(CellDisplay, Hooks):
     """A network, a layer, a loss, an optimizer or a training step: parameters, inner cells and `construct`.
 
     Attributes that are cells or parameters become part of it. With `auto_prefix`, parameters of inner cells are

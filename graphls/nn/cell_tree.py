@@ -1,22 +1,27 @@
-"""Settings and buffers of cells, and the display of a cell and those inside it as a tree, in text and HTML.
+"""Settings, buffers and state dicts of cells, and the display of a cell and those inside it as a tree.
 
-The text is MindSpore's, with remarks behind `#`; cells with inner cells are expanded once, where they first appear.
+The display is text, as MindSpore's, with remarks after `#`, or HTML. A cell with inner cells is expanded once, at its
+first position.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
+from graphls.base.errors import GraphRuntimeError, GraphTypeError
 from graphls.base.text.html import Page
 from graphls.base.text.plain import shown
 from graphls.frontend.registry import compiler
 from graphls.frontend.tensors.parameter import Parameter, ParameterTuple
-from graphls.frontend.tensors.tensor import TensorLike
+from graphls.frontend.tensors.tensor import TensorLike, array_of
 from graphls.nn.declared_inputs import declared_inputs
 
 Self = TypeVar("Self", bound="CellSettings")
+
+ADVICE = "strict=False leaves out what lacks, and graphls.interop.torch.load_state_dict takes weights of PyTorch"
 
 
 class _ClassName:
@@ -24,6 +29,13 @@ class _ClassName:
 
     def __get__(self, cell: object, owner: type) -> str:
         return owner.__name__
+
+
+class IncompatibleKeys(NamedTuple):
+    """The names that a dict lacks, and those that the cell lacks."""
+
+    missing_keys: list[str]
+    unexpected_keys: list[str]
 
 
 class CellSettings:
@@ -136,6 +148,45 @@ class CellSettings:
         buffer = Parameter(tensor, name=name, requires_grad=False) if persistent and tensor is not None else tensor
         setattr(self, name, buffer)
         self.__dict__.setdefault("_buffers", {})[name] = persistent
+
+    def state_dict(
+        self, *, destination: OrderedDict[str, Any] | None = None, prefix: str = "", keep_vars: bool = False
+    ) -> OrderedDict[str, Any]:
+        """The parameters by their paths, after a prefix: the parameters themselves, which change with the cell.
+
+        They are added to `destination`, if any. `keep_vars` is accepted and changes nothing.
+        """
+        states: OrderedDict[str, Any] = OrderedDict() if destination is None else destination
+        states.update((prefix + path, parameter) for path, parameter in self.parameters_and_names())
+        return states
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> IncompatibleKeys:
+        """Set parameters from tensors or arrays by their paths; returns the missing and the unexpected names.
+
+        Raises GraphRuntimeError for another shape and, if `strict`, for missing or unexpected names; then nothing has
+        changed. Raises GraphTypeError for anything but a dict.
+        """
+        if not isinstance(state_dict, Mapping):
+            raise GraphTypeError(f"For 'load_state_dict', the 'state_dict' is a dict of tensors, not {state_dict!r}.")
+        own = dict(self.parameters_and_names())
+        missing = [path for path in own if path not in state_dict]
+        unexpected = [name for name in state_dict if name not in own]
+        arrays = {path: array_of(state_dict[path]) for path in own if path in state_dict}
+        wrong = [
+            f"{path!r} has the shape {own[path].shape} and is given {array.shape}"
+            for path, array in arrays.items()
+            if array.shape != own[path].shape
+        ]
+        if strict and missing:
+            wrong.append(f"the dict lacks {', '.join(map(repr, missing))}")
+        if strict and unexpected:
+            wrong.append(f"the cell lacks {', '.join(map(repr, unexpected))}")
+        if wrong:
+            text = f"The dict does not fit the {type(self).__name__}: {'; '.join(wrong)}"
+            raise GraphRuntimeError(f"{text}; {ADVICE}.")
+        for path, array in arrays.items():
+            own[path].set_data(array)
+        return IncompatibleKeys(missing, unexpected)
 
 
 MOST_LISTED = 4

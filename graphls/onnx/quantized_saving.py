@@ -13,7 +13,7 @@ from graphls.base.errors import GraphValueError
 from graphls.base.files.files import as_path, write_parts
 from graphls.frontend.tensors.tensor import Array
 from graphls.nn.cell import Cell
-from graphls.nn.quantization.fake_quantize import Quantized, quantization_of
+from graphls.nn.quantization import Quantized, quantization_of
 from graphls.onnx.analysis import KERNELS, MATRICES, SAME
 from graphls.onnx.cell import OnnxCell
 from graphls.onnx.saving import network, saved_model

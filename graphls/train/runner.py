@@ -17,8 +17,8 @@ from graphls.base.sharing.locks import COMPILING
 from graphls.base.sharing.storage import Version
 from graphls.frontend.tensors.pytree import map_leaves
 from graphls.frontend.tensors.tensor import Tensor
-from graphls.nn.amp.managers import MOST_OVERFLOWS, LossScaleManager
 from graphls.nn.cell import Cell
+from graphls.nn.loss_scale import MOST_OVERFLOWS, LossScaleManager
 from graphls.nn.optimizers.base import Optimizer
 from graphls.nn.train_step import TrainOneStepWithLossScaleCell
 from graphls.nn.train_step_updates import AccumulatedGradients

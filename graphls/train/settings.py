@@ -8,8 +8,8 @@ from typing import Any
 from graphls.base.checks import not_negative_int, positive_int
 from graphls.base.errors import GraphTypeError, GraphValueError
 from graphls.nn.amp.build import build_train_network
-from graphls.nn.amp.managers import LossScaleManager
 from graphls.nn.cell import Cell
+from graphls.nn.loss_scale import LossScaleManager
 from graphls.nn.train_step import TrainOneStepWithLossScaleCell, WithLossCell
 from graphls.train.feeding import first_step
 from graphls.train.runner import Training

@@ -1,10 +1,19 @@
 """Mixed precision: managers and scalers of the loss scale, and networks in 16 bits by levels."""
 
 from graphls.nn.amp.build import build_train_network
-from graphls.nn.amp.managers import DynamicLossScaleManager, FixedLossScaleManager, LossScaleManager
 from graphls.nn.amp.precision import auto_mixed_precision, custom_mixed_precision, get_black_list, get_white_list
-from graphls.nn.amp.scalers import DynamicLossScaler, LossScaler, StaticLossScaler, all_finite
-from graphls.nn.loss_scale import AdaptiveLossScaleUpdateCell, DynamicLossScaleUpdateCell, FixedLossScaleUpdateCell
+from graphls.nn.loss_scale import (
+    AdaptiveLossScaleUpdateCell,
+    DynamicLossScaleManager,
+    DynamicLossScaler,
+    DynamicLossScaleUpdateCell,
+    FixedLossScaleManager,
+    FixedLossScaleUpdateCell,
+    LossScaleManager,
+    LossScaler,
+    StaticLossScaler,
+    all_finite,
+)
 
 __all__ = [
     "AdaptiveLossScaleUpdateCell", "DynamicLossScaleManager", "DynamicLossScaleUpdateCell", "DynamicLossScaler",

@@ -11,9 +11,9 @@ from graphls.base.reporting import warn
 from graphls.frontend.tensors.pytree import map_leaves
 from graphls.frontend.trace.casting import in_dtype
 from graphls.ir.types import DType, as_dtype, bfloat16, float16, float32
-from graphls.nn.amp.managers import DynamicLossScaleManager, LossScaleManager
 from graphls.nn.amp.precision import LEVELS, auto_mixed_precision, keep_normalisation, level_of
 from graphls.nn.cell import Cell
+from graphls.nn.loss_scale import DynamicLossScaleManager, LossScaleManager
 from graphls.nn.optimizers.base import Optimizer
 from graphls.nn.train_step import TrainOneStepCell, TrainOneStepWithLossScaleCell, WithLossCell
 from graphls.nn.train_step_mf import GradAccumulationCell

@@ -14,18 +14,25 @@ from graphls.frontend.registry import register
 from graphls.frontend.tensors.tensor import Tensor
 from graphls.ir.registry import nearest
 from graphls.ir.types import DTypeLike, as_dtype, float32
-from graphls.nn.initializer.base import Initializer, fans
-from graphls.nn.initializer.distributions import (
+from graphls.nn.initializer.initializers import (
+    Constant,
+    Dirac,
     HeNormal,
     HeUniform,
+    Identity,
+    Initializer,
     Normal,
+    One,
+    Orthogonal,
+    Sparse,
     TruncatedNormal,
     Uniform,
     VarianceScaling,
     XavierNormal,
     XavierUniform,
+    Zero,
+    fans,
 )
-from graphls.nn.initializer.structures import Constant, Dirac, Identity, One, Orthogonal, Sparse, Zero
 from graphls.primitives.primitive import MOST_ELEMENTS
 
 __all__ = [

@@ -1,10 +1,15 @@
 """Callbacks, which a Model calls before and after training, epochs, steps and evaluations."""
 
-from graphls.train.callbacks.callback import Callback, CallbackManager, InternalCallbackParam, RunContext
+from graphls.train.callbacks.callback import (
+    Callback,
+    CallbackManager,
+    InternalCallbackParam,
+    LambdaCallback,
+    RunContext,
+)
 from graphls.train.callbacks.checkpoint import CheckpointConfig, ModelCheckpoint
-from graphls.train.callbacks.history import History, LambdaCallback
 from graphls.train.callbacks.learning_rates import LearningRateFinder, LearningRateScheduler, ReduceLROnPlateau
-from graphls.train.callbacks.loggers import MLflowLogger, WandbLogger
+from graphls.train.callbacks.loggers import History, MLflowLogger, WandbLogger
 from graphls.train.callbacks.monitors import LossMonitor, Progress, TimeMonitor
 from graphls.train.callbacks.run_report import RunReport
 from graphls.train.callbacks.stopping import EarlyStopping, OnRequestExit

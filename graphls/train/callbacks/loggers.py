@@ -1,4 +1,4 @@
-"""Loggers that send the numbers of a run to Weights & Biases and to MLflow, each through its own package."""
+"""Recorders of the numbers of a run: History in memory, and loggers for Weights & Biases and MLflow."""
 
 from __future__ import annotations
 
@@ -9,7 +9,45 @@ import numpy as np
 
 from graphls.base.checks import positive_int
 from graphls.base.reporting import load_package
-from graphls.train.callbacks.callback import Callback, RunContext, scalars_of
+from graphls.train.callbacks.callback import Callback, RunContext, first_output, loss_of, scalars_of
+
+
+class History(Callback):
+    """Records the number of each epoch, its last step's output, and the results of evaluations in `Model.fit`.
+
+    `epoch` is {"epoch": the numbers}; `history` has a list for "net_output", the loss as a float, and one for each
+    result of an evaluation, such as "eval_loss". Both are reset when training begins.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls import dataset as ds
+        >>> from graphls import nn
+        >>> from graphls.train import History, Model
+        >>> rows = ds.NumpySlicesDataset((np.ones((4, 1), np.float32),) * 2, ["x", "y"]).batch(2)
+        >>> net = nn.Dense(1, 1, weight_init="zeros", bias_init="zeros")
+        >>> history = History()
+        >>> Model(net, nn.MSELoss(), nn.SGD(net.trainable_params(), 0.125)).train(2, rows, callbacks=[history])
+        >>> history.epoch, [round(float(loss), 4) for loss in history.history["net_output"]]
+        ({'epoch': [1, 2]}, [0.25, 0.0156])
+    """
+
+    def __init__(self) -> None:
+        self.epoch: dict[str, list[int]] = {"epoch": []}
+        self.history: dict[str, list[Any]] = {}
+
+    def on_train_begin(self, run_context: RunContext) -> None:
+        """Reset the record."""
+        self.epoch = {"epoch": []}
+        self.history = {}
+
+    def on_train_epoch_end(self, run_context: RunContext) -> None:
+        """Record the epoch."""
+        state = run_context.original_args()
+        self.epoch["epoch"].append(state.get("cur_epoch_num", 1))
+        loss = loss_of(state.net_outputs)
+        row = {"net_output": first_output(state.net_outputs) if loss is None else loss}
+        for name, value in {**row, **(state.get("eval_results") or {})}.items():
+            self.history.setdefault(name, []).append(value)
 
 
 class RunLogger(Callback):

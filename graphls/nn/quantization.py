@@ -16,6 +16,8 @@ from graphls.ir.graph import Graph, Value
 from graphls.nn.cell import Cell
 from graphls.passes.adapters.fake_quantize import FakeQuantize, quantized
 
+__all__ = ["fake_quantize"]
+
 
 @dataclass(frozen=True)
 class Quantized:
