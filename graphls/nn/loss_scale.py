@@ -1,4 +1,4 @@
-"""The loss scale: cells that update it inside of a step, managers on the host, and scalers for steps as functions."""
+"""Loss scaling: update cells inside of a step, managers on the host, scalers for functions."""
 
 from __future__ import annotations
 
