@@ -55,22 +55,22 @@ class Graphls:
 
     def compared(self, steps: int) -> float:
         """The seconds of a step in which ranks compare their communications, from when the later rank begins."""
-        from graphls.distributed import talk
+        from graphls.distributed import communication_thread
         from graphls.distributed.world import world
 
-        compare, times = talk._compare, []
+        compare, times = communication_thread._compare, []
 
         def timed_comparison(call: Any, patience: float) -> None:
             begin = time.perf_counter()
             compare(call, patience)
             times.append(time.perf_counter() - begin)
 
-        talk._compare = timed_comparison
+        communication_thread._compare = timed_comparison
         try:
             for _ in range(steps):
                 float(self.step())
         finally:
-            talk._compare = compare
+            communication_thread._compare = compare
         of_ranks = zip(*world().comm.allgather(times), strict=True)
         return sum(map(min, of_ranks)) / steps
 

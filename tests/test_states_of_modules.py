@@ -54,7 +54,7 @@ KNOWN: dict[str, tuple[str, ...]] = {
         "train.callbacks.summary._numbers",
     ),
     "a thread that does one task after the other, or each thread its own": (
-        "runtime.host_random.AHEAD", "distributed.shards._scratch_memory", "distributed.talk._QUEUE",
+        "runtime.host_random.AHEAD", "distributed.shards._scratch_memory", "distributed.communication_thread._QUEUE",
     ),
     "filled by imports, by definitions of primitives and passes": (
         "dataset.pipeline.dataset._makers", "ir.engines._engines", "ir.registry._operations", "onnx.table.TABLE",

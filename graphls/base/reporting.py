@@ -49,7 +49,7 @@ def checked(function: Callable[..., Result], *arguments: object) -> Result:
     except MemoryError as error:
         raise GraphMemoryError(f"The memory is too small: {error}.") from None
     except RecursionError as error:
-        raise too_deep(error) from None
+        raise recursion_error(error) from None
 
 
 def load_package(name: str, subject: str, install: str) -> Any:
@@ -129,17 +129,17 @@ def _is_within(error: BaseException) -> bool:
 _NUMERIC = re.compile(r"site-packages.(numpy|ml_dtypes|scipy)\b")
 
 
-def wants_memory(error: BaseException) -> bool:
+def is_out_of_memory(error: BaseException) -> bool:
     """Whether an error of a runtime reports that it is out of memory."""
     return isinstance(error, MemoryError) or re.search("[Ff]ailed to allocate|bad_alloc", str(error)) is not None
 
 
-def too_large() -> GraphMemoryError:
+def out_of_memory() -> GraphMemoryError:
     """The error for a step whose engine is out of memory."""
     return GraphMemoryError("The memory is too small for this step; give smaller sizes, or a smaller batch.")
 
 
-def too_deep(error: RecursionError) -> GraphRecursionError:
+def recursion_error(error: RecursionError) -> GraphRecursionError:
     """The error for code that has reached Python's limit of nested calls."""
     return GraphRecursionError(
         f"This goes deeper than the {sys.getrecursionlimit()} nested calls that Python allows: it calls itself without "

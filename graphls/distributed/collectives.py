@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from graphls.base.errors import GraphRuntimeError
-from graphls.distributed.talk import talk
+from graphls.distributed.communication_thread import communicate
 from graphls.distributed.waiting import call_of, described
 from graphls.distributed.world import Group
 
@@ -38,7 +38,7 @@ def all_reduce_into(group: Group, flat: Array, result: Array, op: str, arrays: S
         _half_reduce_into(group, flat, result, op, what)
     else:
         sent = in_place() if flat is result else flat
-        talk(group, what, lambda: group.comm.Iallreduce(sent, result, _operation(op)))
+        communicate(group, what, lambda: group.comm.Iallreduce(sent, result, _operation(op)))
 
 
 def _by(op: str) -> str:
@@ -50,14 +50,14 @@ def _half_reduce_into(group: Group, flat: Array, result: Array, op: str, what: s
     rows = np.zeros((group.size, -(-flat.size // group.size)), flat.dtype)
     rows.reshape(-1)[: flat.size] = flat
     own = half_sums(group, what, rows, op)
-    talk(group, what, lambda: group.comm.Iallgather(_bytes(own), _bytes(rows)))
+    communicate(group, what, lambda: group.comm.Iallgather(_bytes(own), _bytes(rows)))
     result[...] = rows.reshape(-1)[: flat.size]
 
 
 def half_sums(group: Group, what: str, rows: Array, op: str) -> Array:
     """This rank's row of the 16-bit floats that each rank has for all others, reduced in float32 and rounded once."""
     received = np.empty_like(rows)
-    talk(group, what, lambda: group.comm.Ialltoall(_bytes(rows), _bytes(received)))
+    communicate(group, what, lambda: group.comm.Ialltoall(_bytes(rows), _bytes(received)))
     with np.errstate(over="ignore", invalid="ignore"):  # what is too large is an infinity, which a check finds
         combined: Array = _COMBINE[op].reduce(received.astype(np.float32), axis=0).astype(rows.dtype)
     return combined
@@ -71,7 +71,7 @@ def reduce_to(group: Group, arrays: Sequence[Array], root: int) -> list[Array]:
     total = np.zeros_like(flat)
     received = total if group.rank == root else None
     what = described("reduce_to", arrays, f" root {root}")
-    talk(group, what, lambda: group.comm.Ireduce(flat, received, root=root))
+    communicate(group, what, lambda: group.comm.Ireduce(flat, received, root=root))
     return _parts(total, arrays)
 
 
@@ -80,7 +80,7 @@ def broadcast(group: Group, arrays: Sequence[Array], root: int) -> list[Array]:
     if group.comm is None or not arrays:
         return list(arrays)
     flat = np.concatenate([_bytes(array) for array in arrays])
-    talk(group, described("broadcast", arrays, f" root {root}"), lambda: group.comm.Ibcast(flat, root))
+    communicate(group, described("broadcast", arrays, f" root {root}"), lambda: group.comm.Ibcast(flat, root))
     cuts = np.cumsum([array.nbytes for array in arrays])[:-1]
     parts = zip(np.split(flat, cuts), arrays, strict=True)
     return [np.frombuffer(part.tobytes(), array.dtype).reshape(array.shape) for part, array in parts]
@@ -92,7 +92,7 @@ def all_gather(group: Group, array: Array) -> Array:
         return array
     gathered = np.empty((group.size * array.shape[0], *array.shape[1:]), array.dtype)
     received = gathered.reshape(-1).view(np.uint8)
-    talk(group, described("all_gather", [array]), lambda: group.comm.Iallgather(_bytes(array), received))
+    communicate(group, described("all_gather", [array]), lambda: group.comm.Iallgather(_bytes(array), received))
     return gathered
 
 
@@ -103,7 +103,7 @@ def reduce_scatter(group: Group, array: Array, op: str) -> Array:
     flat = _wide(_flat([array]))
     part = np.empty(flat.size // group.size, flat.dtype)
     act = lambda: group.comm.Ireduce_scatter_block(flat, part, _operation(op))  # noqa: E731
-    talk(group, described("reduce_scatter", [array], _by(op)), act)
+    communicate(group, described("reduce_scatter", [array], _by(op)), act)
     return _parts(part, [array[: array.shape[0] // group.size]])[0]
 
 
@@ -113,7 +113,7 @@ def all_to_all(group: Group, array: Array) -> Array:
         return array
     received = np.empty_like(array)
     parts = received.reshape(-1).view(np.uint8)
-    talk(group, described("all_to_all", [array]), lambda: group.comm.Ialltoall(_bytes(array), parts))
+    communicate(group, described("all_to_all", [array]), lambda: group.comm.Ialltoall(_bytes(array), parts))
     return received
 
 
@@ -133,15 +133,15 @@ def exchange(
     heads = [(rank, np.zeros(HEAD, np.uint8)) for rank in receive]
     sending: list[Any] = []
 
-    def greet() -> _All:
+    def exchange_heads() -> _Requests:
         for rank, head, body in messages:
             sending.extend((group.comm.Isend(head, rank, 2 * tag + 1), group.comm.Isend(body, rank, 2 * tag)))
-        return _All([group.comm.Irecv(head, rank, 2 * tag + 1) for rank, head in heads])
+        return _Requests([group.comm.Irecv(head, rank, 2 * tag + 1) for rank, head in heads])
 
-    talk(group, what, greet, lambda: [rank for rank, head in heads if not head[0]])
+    communicate(group, what, exchange_heads, lambda: [rank for rank, head in heads if not head[0]])
     parts = [(rank, np.empty(int(_parts_of(head)[0]), np.uint8)) for rank, head in heads]
-    act = lambda: _All([*sending, *(group.comm.Irecv(part, rank, 2 * tag) for rank, part in parts)])  # noqa: E731
-    talk(group, what, act, lambda: sorted({*send, *receive}), moves=True)
+    act = lambda: _Requests([*sending, *(group.comm.Irecv(part, rank, 2 * tag) for rank, part in parts)])  # noqa: E731
+    communicate(group, what, act, lambda: sorted({*send, *receive}), moves=True)
     for (rank, head), (_, part), array in zip(heads, parts, received, strict=True):
         _require_announced(group, rank, head, _head(array, where))
         array.reshape(-1).view(np.uint8)[:] = part
@@ -172,7 +172,7 @@ def _require_announced(group: Group, rank: int, head: Array, expected_head: Arra
 
 
 @dataclass(frozen=True)
-class _All:
+class _Requests:
     """Several requests as one."""
 
     pending: list[Any]
@@ -185,7 +185,7 @@ class _All:
 def barrier(group: Group) -> None:
     """Wait until all ranks are here."""
     if group.comm is not None:
-        talk(group, "barrier")
+        communicate(group, "barrier")
 
 
 def all_objects(group: Group, item: object, what: str = "an exchange of objects") -> list[Any]:
@@ -193,7 +193,7 @@ def all_objects(group: Group, item: object, what: str = "an exchange of objects"
     if group.comm is None:
         return [item]
     objects: list[Any] = []
-    talk(group, what, lambda: objects.extend(group.comm.allgather(item)))
+    communicate(group, what, lambda: objects.extend(group.comm.allgather(item)))
     return objects
 
 

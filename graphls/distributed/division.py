@@ -8,9 +8,9 @@ from typing import Any
 
 from graphls.base.errors import GraphRuntimeError
 from graphls.distributed.collectives import Array
+from graphls.distributed.communication_thread import communicate
 from graphls.distributed.reading import Parts, ask, free_retained, serve
 from graphls.distributed.shards import gather_shards, join_shards, shard_of, shard_size
-from graphls.distributed.talk import talk
 from graphls.distributed.world import Group
 
 PATIENCE = 60.0
@@ -32,10 +32,10 @@ class Division:
         """This rank's shard of an array, which is the value or already the shard."""
         return array if array.shape == self.part else self.of(array)
 
-    def leaves(self, current: Callable[[], Array]) -> None:
+    def retain(self, current: Callable[[], Array]) -> None:
         """Retain the current shard, for ranks that read it later than this one; a copy retains nothing."""
         if current == self.current:
-            self.parts.leaves()
+            self.parts.retain()
 
     def of(self, array: Array) -> Array:
         """This rank's shard."""
@@ -48,12 +48,12 @@ class Division:
         """
         if self.group.comm is None:
             return join_shards([part], self.shape)
-        return join_shards(ask(apart(self.group, "read"), self.parts, part), self.shape)
+        return join_shards(ask(group_for(self.group, "read"), self.parts, part), self.shape)
 
     def gathered_by_all(self, part: Array) -> Array:
         """The complete array, gathered by all ranks; raises GraphRuntimeError where others do not take part."""
-        group = apart(self.group, "gather")
-        _meet(group)
+        group = group_for(self.group, "gather")
+        _barrier(group)
         return gather_shards(group, [part], [self.shape])[0]
 
 
@@ -69,22 +69,22 @@ def prepare(group: Group) -> None:
         for purpose in ("gather", "read"):
             _communicators[purpose, group.members] = group.comm.Dup()
 
-    talk(group, "the compilation of a step with divided states", divide if is_first else lambda: None)
+    communicate(group, "the compilation of a step with divided states", divide if is_first else lambda: None)
     free_retained()
     if is_first:
-        serve(apart(group, "read"))
+        serve(group_for(group, "read"))
 
 
-def apart(group: Group, purpose: str) -> Group:
+def group_for(group: Group, purpose: str) -> Group:
     """The group with its communicator, and a name, for one purpose: "gather" or "read"."""
     comm = _communicators.get((purpose, group.members))
     return Group(f"{group.name}\0{purpose}", group.members, group.rank, group.hosts, comm)
 
 
-def _meet(group: Group) -> None:
+def _barrier(group: Group) -> None:
     """Wait until all ranks are here, for some time."""
     try:
-        talk(group, "a step that gathers divided states", patience=PATIENCE)
+        communicate(group, "a step that gathers divided states", patience=PATIENCE)
     except TimeoutError:
         text = "Only this rank runs a step that gathers states that are divided among the ranks"
         raise GraphRuntimeError(f"{text}; let all ranks run it.") from None

@@ -8,7 +8,7 @@ from typing import Any
 
 from graphls.base.errors import GraphRuntimeError, GraphValueError
 from graphls.distributed.collectives import all_objects
-from graphls.distributed.talk import talk
+from graphls.distributed.communication_thread import communicate
 from graphls.distributed.world import NAMES_OF_WORLD, WORLD, Group, Ranks, world
 
 
@@ -29,7 +29,7 @@ def create(name: str, members: Sequence[int]) -> Group:
         communicators: list[Any] = []
         # All ranks of the world split it, so that it does not matter which of them are in the group.
         split = lambda: communicators.append(everyone.comm.Split(0 if rank >= 0 else 1, rank))  # noqa: E731
-        talk(everyone, f"create_group of {name!r} with {list(numbers)}", split)
+        communicate(everyone, f"create_group of {name!r} with {list(numbers)}", split)
         group = Group(name, numbers, rank, hosts, *communicators)
     Ranks.groups = {**Ranks.groups, name: group}
     return group

@@ -43,7 +43,7 @@ class Parts:
         self.number = next(_state_numbers)
         _states[self.number] = self
 
-    def leaves(self) -> None:
+    def retain(self) -> None:
         """Retain the current content, which another one replaces; an incomplete one is dropped."""
         try:
             _retained[self.number] = self.replaced, self.current()
@@ -52,7 +52,7 @@ class Parts:
         self.replaced += 1
 
     def __del__(self) -> None:
-        self.leaves()
+        self.retain()
 
 
 class Question(NamedTuple):

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from graphls.distributed.collectives import Array, half_sums, is_half
-from graphls.distributed.talk import talk
+from graphls.distributed.communication_thread import communicate
 from graphls.distributed.waiting import described
 from graphls.distributed.world import Group
 
@@ -56,7 +56,8 @@ def _own_sums(group: Group, rows: Array) -> Array:
     if is_half(rows):
         return half_sums(group, described("reduce_shards", [rows]), rows, "sum")
     own = np.empty(rows.shape[1], rows.dtype)
-    talk(group, described("reduce_shards", [rows]), lambda: group.comm.Ireduce_scatter_block(rows.reshape(-1), own))
+    act = lambda: group.comm.Ireduce_scatter_block(rows.reshape(-1), own)  # noqa: E731
+    communicate(group, described("reduce_shards", [rows]), act)
     return own
 
 
@@ -89,7 +90,8 @@ def gather_shards(group: Group, shards: Sequence[Array], shapes: Sequence[tuple[
     rows[:] = own
     if group.comm is not None:
         received = rows.reshape(-1).view(np.uint8)
-        talk(group, described("gather_shards", shards), lambda: group.comm.Iallgather(own.view(np.uint8), received))
+        act = lambda: group.comm.Iallgather(own.view(np.uint8), received)  # noqa: E731
+        communicate(group, described("gather_shards", shards), act)
     ends = np.cumsum([shard.size for shard in shards])
     parts = np.split(rows, ends[:-1], axis=1)
     return [part.reshape(-1)[: prod(shape)].reshape(shape) for part, shape in zip(parts, shapes, strict=True)]

@@ -54,7 +54,7 @@ class Call:
 
     def __str__(self) -> str:
         what = self.what if len(self.what) <= LONGEST else f"{self.what[:LONGEST]}..."
-        name = self.group.name.partition("\0")[0]  # behind it is what a group of `division.apart` is for
+        name = self.group.name.partition("\0")[0]  # behind it is what a group of `division.group_for` is for
         group = "" if name in NAMES_OF_WORLD else f" in the group {name!r}"
         return f"{what}{group}{f' at {self.where}' if self.where else ''}"
 
@@ -93,12 +93,12 @@ class Status(NamedTuple):
 class Waiting:
     """The current communication of this rank, how often each group has, and whether states are being changed.
 
-    `parted` is the error of ranks that have diverged, after which they communicate no more; "" before.
+    `diverged` is the error of ranks that have diverged, after which they communicate no more; "" before.
     """
 
     now: Call | None = None
     is_updating = False
-    parted = ""
+    diverged = ""
 
     def __init__(self) -> None:
         self.counts: Counter[Key] = Counter()
@@ -126,7 +126,7 @@ class Waiting:
 WAITING = Waiting()
 
 
-def parting(one: int, runs: str, other: int, does: str) -> str:
+def divergence(one: int, runs: str, other: int, does: str) -> str:
     """The error that two ranks run different programs."""
     text = f"Rank {one} runs {runs} while rank {other} runs {does}"
     return f"{text}; every rank of a group must run the same collectives in the same order."

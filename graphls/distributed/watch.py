@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, NoReturn
 
 from graphls.base.tracebacks import folded
-from graphls.distributed.inquiry import Inquiry
+from graphls.distributed.deadlock import Inquiry
 from graphls.distributed.waiting import WAITING, Call, Status
 from graphls.distributed.world import Group, launched
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Protocol
 
 from graphls.base.errors import GraphlsError
-from graphls.base.reporting import too_deep
+from graphls.base.reporting import recursion_error
 from graphls.frontend.tensors import dispatch, executor
 from graphls.frontend.tensors.parameter import Parameter
 from graphls.frontend.tensors.pytree import leaves, map_leaves
@@ -136,7 +136,7 @@ def call_eagerly(cell: EagerCell, args: tuple[object, ...], options: dict[str, o
     except RecursionError as error:
         if outer is not None:
             raise
-        raise too_deep(error) from None
+        raise recursion_error(error) from None
     finally:
         executor.EXECUTOR.set(before)
 

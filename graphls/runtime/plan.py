@@ -10,7 +10,7 @@ import numpy as np
 
 from graphls.base.sharing.storage import Version
 from graphls.base.sharing.threads import Task
-from graphls.distributed.talk import enqueue
+from graphls.distributed.communication_thread import enqueue
 from graphls.ir.engines import find_engine
 from graphls.ir.graph import Graph, Value
 from graphls.ir.plan import Segment, background_segments, flattened, plan_of

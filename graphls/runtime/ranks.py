@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphls.distributed.collectives import in_place
-from graphls.distributed.division import apart
-from graphls.distributed.talk import talk
+from graphls.distributed.communication_thread import communicate
+from graphls.distributed.division import group_for
 from graphls.distributed.waiting import WAITING, call_of
 from graphls.distributed.world import find_group
 from graphls.ir.graph import Node, Value
@@ -53,7 +53,7 @@ class RanksPart(BoundStates):
         tasks = self.turn()
         for node in self.graph.nodes:
             with running(node):  # before any state is changed
-                talk(apart(find_group(node.attrs["group"]), "gather"), node.primitive.name)
+                communicate(group_for(find_group(node.attrs["group"]), "gather"), node.primitive.name)
         with running(node):
             WAITING.begin(call_of(find_group(node.attrs["group"]), node.primitive.name))
         WAITING.is_updating = True
@@ -101,7 +101,7 @@ class RanksPart(BoundStates):
 
     def _tasks(self, node: Node, homes: Mapping[Value, Iterable[Array]]) -> Iterator[Task]:
         """The calls of one gather."""
-        group = apart(find_group(node.attrs["group"]), "gather")
+        group = group_for(find_group(node.attrs["group"]), "gather")
         shards = [self.context.boundary_buffers[v] for v in node.inputs]
         rows = self.context.scratch.array((group.size, sum(shard.size for shard in shards)), shards[0].dtype)
         own, start = rows[group.rank], 0

@@ -18,7 +18,7 @@ from mpi4py import MPI
 import graphls
 from graphls import nn, ops
 from graphls.distributed import collectives
-from graphls.distributed.talk import NAME
+from graphls.distributed.communication_thread import NAME
 from graphls.distributed.world import ALONE, WORLD, Group, Ranks
 from graphls.inspect.profile.trace import TRACKS
 from graphls.passes.schedule.partition import Partition

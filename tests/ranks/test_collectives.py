@@ -187,7 +187,7 @@ OTHER_WAYS = """
     def apart(one, other):
         told = caught((one, other)[RANK])
         assert caught(barrier) == told.partition(" (other_ways.py")[0], "nothing is communicated any more"
-        WAITING.parted = ""
+        WAITING.diverged = ""
         assert "every rank of a group must run the same collectives in the same order" in told, told
         return told.partition(";")[0]
 

@@ -132,9 +132,9 @@ def test_after_the_time_limit_a_rank_that_is_stopped_is_named_and_all_end(tmp_pa
 
 LAST = """
     from pathlib import Path
-    from graphls.distributed import inquiry, watch
+    from graphls.distributed import deadlock, watch
 
-    watch.REPORT_AFTER, inquiry.ANSWERS = 0.1, 60
+    watch.REPORT_AFTER, deadlock.ANSWERS = 0.1, 60
     telling = sys.stderr.write
 
     def tell(text):

@@ -14,7 +14,7 @@ import pytest
 
 import graphls
 from graphls import nn
-from graphls.base.text.charts import MOST_POINTS, Axis, Line, chart, fewer
+from graphls.base.text.charts import MOST_POINTS, Axis, Line, chart, downsampled
 from graphls.dataset import NumpySlicesDataset
 from graphls.train import CheckpointConfig, Model, ModelCheckpoint, RunReport
 from graphls.train.run_page import RunRecord, load_record
@@ -153,7 +153,7 @@ def test_ranges_are_drawn_against_windows() -> None:
 def test_charts_keep_outliers_and_leave_out_what_is_not_finite() -> None:
     points = [(float(i), 1.0) for i in range(10_000)]
     points[1234] = (1234.0, 99.0)
-    kept = fewer(points)
+    kept = downsampled(points)
     assert (1234.0, 99.0) in kept and len(kept) <= MOST_POINTS + 2 and kept == sorted(kept)
     assert chart("t", [Line("x", [(1, math.nan), (2, math.inf)], "red")]) == ""
     assert chart("t", [Line("x", [(1, -1.0)], "red")], is_log=True) == ""

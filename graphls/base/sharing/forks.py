@@ -32,7 +32,7 @@ class Guard:
         _guards.add(ref(self, _guards.discard))
 
 
-class Renewed(Protocol):
+class Renewable(Protocol):
     """An object that a forked process has to renew."""
 
     def renew(self) -> None:
@@ -41,13 +41,13 @@ class Renewed(Protocol):
 
 # Sets of weak references, whose every use here is one call into C: no thread sees them while they change.
 _guards: set[ref[Guard]] = set()
-_renewed: set[ref[Renewed]] = set()
+_renewed: set[ref[Renewable]] = set()
 _functions: list[Callable[[], None]] = []
 _before_forks: list[Callable[[], object]] = []
 _locked: list[tuple[list[Any], list[bool], list[object]]] = []
 
 
-def renew_after_fork(item: Renewed) -> None:
+def renew_after_fork(item: Renewable) -> None:
     """Call `item.renew()` in every forked process, as long as the object lives."""
     _renewed.add(ref(item, _renewed.discard))
 
@@ -64,8 +64,8 @@ def call_before_fork(function: Callable[[], object]) -> Callable[[], object]:
     return function
 
 
-def keep_for_ever(*objects: object) -> None:
-    """Let objects never be freed, not even at the end of the process."""
+def never_free(*objects: object) -> None:
+    """Keep objects alive for ever, also at the end of the process."""
     for item in objects:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(item))
 
@@ -91,7 +91,7 @@ def _in_parent() -> None:
 
 
 def _in_child() -> None:
-    keep_for_ever(*(retained for _, _, retained in _locked))
+    never_free(*(retained for _, _, retained in _locked))
     _locked.clear()
     for guard in _alive(_guards):
         guard.lock = threading.RLock()

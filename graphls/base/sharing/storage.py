@@ -32,7 +32,7 @@ class Division(Protocol):
     def gathered(self, part: Array) -> Array:
         """The complete value, from this shard and those of the other ranks, which are requested."""
 
-    def leaves(self, current: Callable[[], Array]) -> None:
+    def retain(self, current: Callable[[], Array]) -> None:
         """Retain the current value, or the shard of it, because another one replaces it."""
 
     def gathered_by_all(self, part: Array) -> Array:
@@ -140,7 +140,7 @@ class Storage:
         with holding(self):
             self.expected = None
             if self.division is not None:
-                self.division.leaves(self.own)
+                self.division.retain(self.own)
             self.move(buffer)
 
     def move(self, buffer: Buffer) -> None:

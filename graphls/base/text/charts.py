@@ -113,7 +113,7 @@ def _grid(across: Axis, up: Axis) -> Iterator[str]:
 
 
 def _drawn(line: Line, points: Sequence[Point], across: Axis, up: Axis) -> str:
-    points = fewer(_changes(points) if line.has_steps else points)
+    points = downsampled(_changes(points) if line.has_steps else points)
     pixels = [(across.place(x), up.place(y)) for x, y in points]
     (x, y), *others = pixels
     if line.has_steps:
@@ -126,7 +126,7 @@ def _drawn(line: Line, points: Sequence[Point], across: Axis, up: Axis) -> str:
     return f'<path {kind} d="{text}" style="stroke:{line.colour}"><title>{escape(line.name)}</title></path>'
 
 
-def fewer(points: Sequence[Point], most: int = MOST_POINTS) -> list[Point]:
+def downsampled(points: Sequence[Point], most: int = MOST_POINTS) -> list[Point]:
     """About that many points at most: the minimum and the maximum of each group, in their order.
 
     No outlier is lost: of 10,000 losses a single one of 100 is still seen.

@@ -97,7 +97,7 @@ class Parameter(DeviceSettings, Tensor):
 
     @property
     def requires_grad(self) -> bool:
-        """Whether its gradients are computed; a change compiles steps again."""
+        """Whether its gradients are computed, else they are zeros; a change compiles steps again."""
         return self._requires_grad
 
     @requires_grad.setter

@@ -20,14 +20,14 @@ from graphls.ir.types import Type, type_of
 Array = np.ndarray[Any, Any]
 
 
-class _Stand:
+class _Placeholder:
     """A singleton that keeps its identity when it is copied or pickled."""
 
     def __reduce__(self) -> str:
         return "TENSOR"
 
 
-TENSOR = _Stand()
+TENSOR = _Placeholder()
 """The placeholder of a tensor among the constants that a step was compiled for."""
 
 

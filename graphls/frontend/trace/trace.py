@@ -14,7 +14,7 @@ import numpy as np
 
 from graphls.base.errors import GraphlsError, GraphValueError, TraceError
 from graphls.base.location import Location, location_of, user_location
-from graphls.base.reporting import too_deep
+from graphls.base.reporting import recursion_error
 from graphls.base.sharing.locks import COMPILING
 from graphls.frontend.tensors import executor
 from graphls.frontend.tensors.parameter import Parameter
@@ -50,10 +50,10 @@ def trace(
     cannot become part of a static graph.
     """
     with COMPILING.lock:
-        return _in_some_form(function, args, names, name)
+        return _best_trace(function, args, names, name)
 
 
-def _in_some_form(function: Callable[..., object], args: tuple[object, ...], names: Sequence[str], name: str) -> Traced:
+def _best_trace(function: Callable[..., object], args: tuple[object, ...], names: Sequence[str], name: str) -> Traced:
     """The trace of a function in its rewritten form, or unchanged where that form fails."""
     try:
         return _traced(Tracer(name), function, args, names)
@@ -96,7 +96,7 @@ def _traced(tracer: Tracer, function: Callable[..., object], args: tuple[object,
     except NameError as error:
         raise _without_value(tracer, error) from error
     except RecursionError as error:
-        raise too_deep(error) from None
+        raise recursion_error(error) from None
     finally:
         executor.EXECUTOR.set(before)
         for callback in reversed(tracer.end_callbacks):

@@ -258,9 +258,10 @@ class _Divided:
 
     def is_reduced(self, flag: Value) -> bool:
         """Whether the step itself reduces a flag over the ranks."""
-        return self.is_for("cast", flag) and all(self.is_for("all_reduce", n.outputs[0]) for n in self.users[flag])
+        casts = self.users[flag] if self.read_only_by("cast", flag) else ()
+        return bool(casts) and all(self.read_only_by("all_reduce", node.output) for node in casts)
 
-    def is_for(self, name: str, value: Value) -> bool:
+    def read_only_by(self, name: str, value: Value) -> bool:
         """Whether only nodes of that primitive read a value."""
         leaving = value in self.graph.outputs or any(w.value is value for w in self.graph.writes)
         readers = self.users.get(value, ())

@@ -145,10 +145,10 @@ class _FoldWeights(Rewriter):
         if node.primitive.name != "matmul":
             return node
         for at, flag in ((0, "transpose_a"), (1, "transpose_b")):
-            node = self.turned(node, at, flag)
+            node = self.without_flag(node, at, flag)
         return node
 
-    def turned(self, node: Node, at: int, flag: str) -> Node:
+    def without_flag(self, node: Node, at: int, flag: str) -> Node:
         """The product without one of its transpose flags; for two matrices it stays, as their operator has it for free.
 
         Weights are transposed now, and a transposition that computes another operand also exchanges its last axes.
@@ -157,23 +157,23 @@ class _FoldWeights(Rewriter):
         if not node.attrs.get(flag) or max(v.type.rank for v in node.inputs) < 3:
             return node
         if value in self.weights:
-            other = self.turned_weight(value)
+            other = self.transposed_weight(value)
         else:
             maker = self.definer.get(value)
             if maker is None or maker.primitive.name != "transpose" or maker.after:
                 return node
             order = maker.attrs["permutation"]
-            turned = (*order[: rank - 2], order[rank - 1], order[rank - 2])
-            other = self.e.transpose(maker.inputs[0], permutation=turned)
+            exchanged = (*order[: rank - 2], order[rank - 1], order[rank - 2])
+            other = self.e.transpose(maker.inputs[0], permutation=exchanged)
         inputs = tuple(other if i == at else v for i, v in enumerate(node.inputs))
         return replace(node, inputs=inputs, attrs={**node.attrs, flag: False})
 
-    def turned_weight(self, value: Value) -> Value:
+    def transposed_weight(self, value: Value) -> Value:
         """A weight with its last two axes exchanged, as a view."""
         weight, shape = self.weights[value], value.type.shape
-        turned = (*shape[:-2], shape[-1], shape[-2])
+        exchanged = (*shape[:-2], shape[-1], shape[-2])
         wish = self.wishes.get(value, value.name)
-        return self.weight(turned, value.type, lambda: weight().swapaxes(-1, -2), f"{wish}{TRANSPOSED}")
+        return self.weight(exchanged, value.type, lambda: weight().swapaxes(-1, -2), f"{wish}{TRANSPOSED}")
 
     def folded(self, node: Node) -> tuple[Value] | None:
         """The result of a node that adds or multiplies weights, folded with the affine operations before it."""
@@ -216,7 +216,7 @@ class _FoldWeights(Rewriter):
         weight = self.weights[k]
         by = cache(lambda: weight().astype(np.float64).reshape(-1 if axis is not None else ()))
         before = replace(before, axis=before.axis if axis is None else axis, name=self.wishes.get(k, k.name))
-        return _then(before, name, by, is_turned)
+        return _composed(before, name, by, is_turned)
 
     def into_weight(self, node: Node, maker: Node, affine: _Affine) -> Value | None:
         """The result with the factor in the weight of a convolution or matrix product, and the sum behind it."""
@@ -280,7 +280,7 @@ def _axis(value: Value, rank: int) -> int | None:
     return None if not axes else axes[0] if len(axes) == 1 else -1
 
 
-def _then(before: _Affine, name: str, by: Weight, is_turned: bool) -> _Affine:
+def _composed(before: _Affine, name: str, by: Weight, is_turned: bool) -> _Affine:
     """The affine form after one more sum, difference, product or quotient, in float64."""
     scale, shift = before.scale or _number(1.0), before.shift or _number(0.0)
     after = replace(before, length=before.length + 1)

@@ -53,7 +53,7 @@ class _Narrowing:
         for node in self.graph.nodes:
             self.e.phase, self.e.scope, self.e.loc = node.phase, node.scope, node.loc
             if node not in self.narrow:
-                self.e.append(self.as_it_is(node))
+                self.e.append(self.in_single(node))
             elif node.regions:
                 self.composition(node)
             else:
@@ -96,7 +96,7 @@ class _Narrowing:
         for value, result in zip(node.outputs, results, strict=True):
             (self.singles if result.type == value.type else self.halves)[value] = result
 
-    def as_it_is(self, node: Node) -> Node:
+    def in_single(self, node: Node) -> Node:
         """A node on float32 operands, those that its regions capture included."""
         mapping = {value: self.single(value) for value in (*node.inputs, *_captured(node))}
         copied = copy_nodes([node], dict(mapping), self.names)[0]

@@ -189,7 +189,7 @@ class Cut:
 
 
 def is_too_large(graph: Graph, on_host: bool = True) -> bool:
-    """Whether a graph is cut into segments of `MOST_NODES` nodes; later where boundary values leave a device."""
+    """Whether a graph is cut into segments of `MOST_NODES` nodes; on a device, which values would leave, later."""
     count = sum(1 for _ in walk(graph))
     lookups = count * (len(graph.outputs) + len(graph.writes))
     return lookups > MOST_LOOKUPS or (on_host and (count > MOST_UNCUT or lookups + waits(graph) > MOST_LOOKUPS))

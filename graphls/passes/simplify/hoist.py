@@ -127,7 +127,7 @@ class Hoisting:
         """The product c * (x * y) in place of (c * x) * y, where nothing else reads c * x."""
         for product, y in (node.inputs, node.inputs[::-1]) if _is_product(node) else ():
             maker = self.definer.get(product)
-            if y not in self.arrays or maker is None or not self.is_for(maker, node):
+            if y not in self.arrays or maker is None or not self.is_exclusive(maker, node):
                 continue
             for c, x in (maker.inputs, maker.inputs[::-1]):
                 if x in self.arrays and x.type == y.type == c.type:
@@ -137,7 +137,7 @@ class Hoisting:
                     return replace(node, inputs=(c, joint))
         return node
 
-    def is_for(self, maker: Node, node: Node) -> bool:
+    def is_exclusive(self, maker: Node, node: Node) -> bool:
         """Whether only this node reads a product."""
         if not _is_product(maker) or maker.after or maker.output.type != node.output.type:
             return False

@@ -126,7 +126,7 @@ class _Recurrent(Rewriter):
             absent = (*absent, 4)
         shapes = [(length, 1, batch, hidden), *[(1, batch, hidden)] * kind.states]
         order = [node.outputs[-1], *node.outputs[:-1]]
-        region, types = self.meaning(node, projection, [*zip(order, shapes, strict=True)])
+        region, types = self.region_of(node, projection, [*zip(order, shapes, strict=True)])
         outputs = tuple(Value(self.names.fresh(v.name), t) for v, t in zip(order, types, strict=True))
         attrs = {"operator": kind.operator, "since": 7, "hidden_size": hidden, **dict(kind.options)}
         attrs |= {"direction": "reverse"} if node.attrs["reverse"] else {}
@@ -139,7 +139,7 @@ class _Recurrent(Rewriter):
         y, *last = (e.reshape(v, shape=old.type.shape) for v, old in zip(outputs, order, strict=True))
         return [*last, y]
 
-    def meaning(self, node: Node, projection: Match, results: Sequence[tuple[Value, tuple[int, ...]]]) -> Any:
+    def region_of(self, node: Node, projection: Match, results: Sequence[tuple[Value, tuple[int, ...]]]) -> Any:
         """The region with the computation of the layer, in the shapes of the operator, and the types of its results."""
         e, copies = Builder(self.names), dict[Value, Value]()
         e.phase, e.scope, e.loc = node.phase, node.scope, node.loc

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from graphls.base.errors import GraphlsError, GraphMemoryError, GraphRuntimeError
-from graphls.base.reporting import too_large, wants_memory
+from graphls.base.reporting import is_out_of_memory, out_of_memory
 from graphls.ir.graph import Graph, Node, inside
 from graphls.ir.reachability import dependents
 from graphls.runtime.onnxruntime.guard import first_line
@@ -39,8 +39,8 @@ def states_behind(graph: Graph, node: Node) -> set[str]:
 def failure(error: Exception, node: Node | None) -> GraphlsError:
     """The user's error for an error of the runtime, at the line of the operator that failed, where that is known."""
     text, reason = "ONNX Runtime could not run the step", first_line(error)
-    if wants_memory(error):
-        return too_large() if node is None else too_large().at(node.loc)
+    if is_out_of_memory(error):
+        return out_of_memory() if node is None else out_of_memory().at(node.loc)
     if node is None:
         return GraphRuntimeError(f"{text}: {reason}")
     cell = f" of {node.scope}" if node.scope else ""

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from onnx import ModelProto
 
-from graphls.base.sharing.forks import call_after_fork, keep_for_ever
+from graphls.base.sharing.forks import call_after_fork, never_free
 from graphls.ir.build import Builder
 from graphls.ir.graph import Graph, Value
 from graphls.ir.registry import Operation
@@ -111,6 +111,6 @@ def _open_session(model: bytes, is_unusual: bool) -> Any:
 @call_after_fork
 def _forget() -> None:
     """In a forked process, forget sessions without ending them, which would wait for threads that were not forked."""
-    keep_for_ever(*_sessions.values())
+    never_free(*_sessions.values())
     _sessions.clear()
     _operations.clear()

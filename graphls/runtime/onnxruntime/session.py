@@ -13,7 +13,7 @@ from onnx import NodeProto
 from graphls.base.errors import GraphlsError, GraphMemoryError, GraphRuntimeError
 from graphls.base.reporting import checked, warn
 from graphls.base.sharing.arrays import empty
-from graphls.base.sharing.forks import keep_for_ever, renew_after_fork
+from graphls.base.sharing.forks import never_free, renew_after_fork
 from graphls.ir.graph import Graph, Value
 from graphls.ir.indices import early_states
 from graphls.ir.plan import Plan, plan_of
@@ -99,7 +99,7 @@ class OrtSession(Session, BoundStates):
 
         This one stays in memory, because ending it would wait for its threads.
         """
-        keep_for_ever(self.session, *self.bindings.values())
+        never_free(self.session, *self.bindings.values())
         self.session = None
         self.forget_bindings()
         self.host.forget()

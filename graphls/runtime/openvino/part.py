@@ -14,7 +14,7 @@ import numpy as np
 from graphls.base.errors import GraphRuntimeError
 from graphls.base.reporting import checked, warn
 from graphls.base.sharing.arrays import empty
-from graphls.base.sharing.forks import keep_for_ever, renew_after_fork
+from graphls.base.sharing.forks import never_free, renew_after_fork
 from graphls.ir.engines import find_engine
 from graphls.ir.graph import Node, Value
 from graphls.ir.plan import DEFAULT, Segment
@@ -125,7 +125,7 @@ class OpenvinoPart(BoundStates):
 
     def renew(self) -> None:
         """In a forked process, compile the model again at the next step, because its threads were not forked."""
-        keep_for_ever(self.compiled, *self.bindings.values())
+        never_free(self.compiled, *self.bindings.values())
         self.compiled = None
         self.forget_bindings()
 

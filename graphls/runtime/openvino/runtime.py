@@ -12,8 +12,8 @@ from typing import Any
 from weakref import WeakSet
 
 from graphls.base.errors import GraphlsError, GraphRuntimeError
-from graphls.base.reporting import load_package, too_large, wants_memory
-from graphls.base.sharing.forks import call_after_fork, call_before_fork, keep_for_ever
+from graphls.base.reporting import is_out_of_memory, load_package, out_of_memory
+from graphls.base.sharing.forks import call_after_fork, call_before_fork, never_free
 
 INSTALL = 'pip install "graphls[openvino]"'
 EXACT = {
@@ -46,7 +46,7 @@ def core() -> Any:
         own = load_openvino().Core()
     except RuntimeError as error:
         raise GraphRuntimeError(f"OpenVINO could not be started: {first_line(error)}") from None
-    keep_for_ever(own)  # in a forked process, its end would wait for threads that were not forked
+    never_free(own)  # in a forked process, its end would wait for threads that were not forked
     return own
 
 
@@ -120,8 +120,8 @@ def has_bfloat16() -> bool:
 
 def failure(summary: str, error: Exception) -> GraphlsError:
     """The error for an exception of OpenVINO: a GraphMemoryError where memory ran out, else a GraphRuntimeError."""
-    if wants_memory(error):
-        return too_large()
+    if is_out_of_memory(error):
+        return out_of_memory()
     return GraphRuntimeError(f"{summary}: {first_line(error)}")
 
 

@@ -24,10 +24,10 @@ def branch(test: object, yes: Function, no: Function, variables: object = None, 
     value = condition_of(test)
     if value is None:
         return yes() if test else no()
-    return chosen(value, yes, no, lambda: State(variables, (yes, no), attributes))
+    return choose(value, yes, no, lambda: State(variables, (yes, no), attributes))
 
 
-def chosen(value: Value, yes: Function, no: Function, state_of: Callable[[], State]) -> Any:
+def choose(value: Value, yes: Function, no: Function, state_of: Callable[[], State]) -> Any:
     """`yes()` or `no()` by a value of the graph; both, merged, where no outer branch has decided it."""
     known = decided(value)
     if known is not None:

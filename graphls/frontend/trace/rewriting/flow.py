@@ -13,14 +13,14 @@ from graphls.base.errors import GraphTypeError, GraphValueError
 from graphls.frontend.registry import function as registered
 from graphls.frontend.tensors import dispatch
 from graphls.frontend.tensors.tensor import Symbol, Tensor
-from graphls.frontend.trace.rewriting.branching import branch, chosen
-from graphls.frontend.trace.rewriting.loops import Function, looped
+from graphls.frontend.trace.rewriting.branching import branch, choose
+from graphls.frontend.trace.rewriting.loops import Function, trace_loop
 from graphls.frontend.trace.rewriting.selection import element
 from graphls.frontend.trace.rewriting.state import Attributes, State
 from graphls.frontend.trace.rewriting.truth import boolean, both, chain, condition_of, decided, either, opposite
 from graphls.frontend.trace.tracer import current_tracer
 
-__all__ = ["both", "branch", "callee", "chain", "each", "either", "element", "going_on", "loop", "opposite", "steps"]
+__all__ = ["both", "branch", "callee", "chain", "each", "either", "element", "loop", "no_jump", "opposite", "steps"]
 
 
 def callee(function: object) -> Any:
@@ -33,7 +33,7 @@ def callee(function: object) -> Any:
 # -- loops ----------------------------------------------------------------------------------------------------
 
 
-def going_on(flags: Callable[[], Sequence[object]]) -> Any:
+def no_jump(flags: Callable[[], Sequence[object]]) -> Any:
     """Whether none of these jumps has been taken."""
     jumped: Any = False
     for flag in flags():
@@ -48,13 +48,13 @@ def loop(
     """`while test(): body()`, a `while_loop` from where the graph computes the condition; `stops` has its jumps."""
 
     def condition() -> Any:
-        return both(going_on(stops), test)
+        return both(no_jump(stops), test)
 
     while True:
         answer = condition()
         value = condition_of(answer)
         if value is not None and decided(value) is not False:
-            looped(condition, body, State(variables, (test, body), attributes), growing)
+            trace_loop(condition, body, State(variables, (test, body), attributes), growing)
             return
         if value is not None or not answer:
             return
@@ -67,16 +67,16 @@ def each(
 ) -> None:  # fmt: skip
     """`for item in items: body(item)`; after a jump that the graph decides, the rest is guarded by conditions."""
     if isinstance(items, Steps):
-        counted(items, body, State(variables, (body,), attributes), lambda: going_on(stops), growing)
+        counted(items, body, State(variables, (body,), attributes), lambda: no_jump(stops), growing)
         return
     for item in items:
-        go = going_on(stops)
+        go = no_jump(stops)
         value = condition_of(go)
         if value is None:
             body(item)
         else:
-            chosen(value, partial(body, item), _nothing, lambda: State(variables, (body,), attributes))
-        go = going_on(stops)
+            choose(value, partial(body, item), _nothing, lambda: State(variables, (body,), attributes))
+        go = no_jump(stops)
         if condition_of(go) is None and not go:
             return
 
@@ -123,7 +123,7 @@ class Steps:
         return dispatch.apply("logical_or", up, down)
 
 
-def counted(steps: Steps, body: Function, state: State, going_on: Callable[[], object], growing: Sequence[str]) -> None:
+def counted(steps: Steps, body: Function, state: State, no_jump: Callable[[], object], growing: Sequence[str]) -> None:
     """`for item in steps: body(item)`."""
     position = CellType(_symbol(steps.start))
     state.cells["@position"] = position
@@ -133,7 +133,7 @@ def counted(steps: Steps, body: Function, state: State, going_on: Callable[[], o
         body(now)
         position.cell_contents = dispatch.cast(now + steps.step, steps.start.dtype)
 
-    looped(lambda: both(going_on(), lambda: steps.is_before(position.cell_contents)), one, state, growing)
+    trace_loop(lambda: both(no_jump(), lambda: steps.is_before(position.cell_contents)), one, state, growing)
 
 
 def _symbol(tensor: Tensor) -> Symbol:

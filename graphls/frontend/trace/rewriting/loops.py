@@ -28,7 +28,7 @@ Function = Callable[..., Any]
 MOST_TRIALS = 50
 
 
-def looped(condition: Function, body: Function, state: State, growing: Sequence[str]) -> None:
+def trace_loop(condition: Function, body: Function, state: State, growing: Sequence[str]) -> None:
     """Trace `while condition(): body()`; raises TraceError for variables that cannot be carried."""
     tracer = current_tracer()
     assert tracer is not None

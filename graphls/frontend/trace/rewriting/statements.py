@@ -94,8 +94,8 @@ class Statements(Expressions):
                 return [*new, *self.statement(statement)]
             new += self.statement(statement)
             if jumps and rest and self._are_variables(jumps):
-                going_on = flow("going_on", rest[0], later(self._flags(jumps, rest[0])))
-                return [*new, *self._branch(going_on, self.block(rest), [], rest, rest[0])]
+                no_jump = flow("no_jump", rest[0], later(self._flags(jumps, rest[0])))
+                return [*new, *self._branch(no_jump, self.block(rest), [], rest, rest[0])]
         return new
 
     def _continued(self, statement: ast.If, rest: list[ast.stmt]) -> bool:
@@ -172,8 +172,8 @@ class Statements(Expressions):
     def _part(self, name: str, statements: list[ast.stmt], jumps: set[str]) -> list[ast.stmt]:
         new = self.block(statements)
         if name == "orelse" and jumps and self._are_variables(jumps):  # of try: not after a jump out of its body
-            going_on = flow("going_on", statements[0], later(self._flags(jumps, statements[0])))
-            new = self._branch(going_on, new, [], statements, statements[0])
+            no_jump = flow("no_jump", statements[0], later(self._flags(jumps, statements[0])))
+            new = self._branch(no_jump, new, [], statements, statements[0])
         return new or [placed(ast.Pass(), statements[0])]
 
     def _without_annotation(self, statement: ast.AnnAssign) -> list[ast.stmt]:
@@ -284,7 +284,7 @@ class Statements(Expressions):
         like, new = statement.orelse[0], self.block(statement.orelse)
         if not is_guarded:
             return new
-        return self._branch(flow("going_on", like, stops), new, [], statement.orelse, like)
+        return self._branch(flow("no_jump", like, stops), new, [], statement.orelse, like)
 
     # -- parts ------------------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from graphls.base.errors import GraphlsError, GraphRuntimeError
 from graphls.base.sharing.threads import Task, TaskQueue
-from graphls.distributed.waiting import WAITING, Call, call_of, parting
+from graphls.distributed.waiting import WAITING, Call, call_of, divergence
 from graphls.distributed.world import Group
 
 Result = TypeVar("Result")
@@ -30,7 +30,7 @@ def enqueue(function: Callable[[], Result]) -> Task[Result]:
     return _QUEUE.do(function)
 
 
-def talk(
+def communicate(
     group: Group, what: str, act: Callable[[], Any] = lambda: None, awaits: Callable[[], Sequence[int]] | None = None,
     moves: bool = False, patience: float = inf,
 ) -> None:  # fmt: skip
@@ -45,14 +45,14 @@ def talk(
     call = call_of(group, what)
     call.awaits, call.moves = awaits, moves
     if current_thread().name == NAME:
-        _talk(call, act, patience)
+        _communicate(call, act, patience)
     else:
-        enqueue(lambda: _talk(call, act, patience)).result()
+        enqueue(lambda: _communicate(call, act, patience)).result()
 
 
-def _talk(call: Call, act: Callable[[], Any], patience: float) -> None:
-    if WAITING.parted:
-        raise GraphRuntimeError(WAITING.parted)
+def _communicate(call: Call, act: Callable[[], Any], patience: float) -> None:
+    if WAITING.diverged:
+        raise GraphRuntimeError(WAITING.diverged)
     WAITING.begin(call)
     try:
         if call.awaits is None:
@@ -96,5 +96,5 @@ def _compare(call: Call, patience: float) -> None:
         (_, runs, origin), (_, does, its) = everyone[other], everyone[0]
         if runs == does:
             runs, does = f"{runs} {origin}", f"{does} {its}"
-        WAITING.parted = parting(members[other], runs, members[0], does)
-        raise GraphRuntimeError(WAITING.parted)
+        WAITING.diverged = divergence(members[other], runs, members[0], does)
+        raise GraphRuntimeError(WAITING.diverged)

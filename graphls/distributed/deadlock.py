@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from graphls.distributed.waiting import Call, Status, parting
+from graphls.distributed.waiting import Call, Status, divergence
 
 ANSWERS = 1.0
 """Seconds after which a rank counts as silent."""
@@ -52,7 +52,7 @@ class Inquiry:
         if self.rank not in chain:
             return ""
         other = edges[self.rank][0]
-        return parting(other, waits[other].call, self.rank, own.call)
+        return divergence(other, waits[other].call, self.rank, own.call)
 
     def waiting_text(self, own: Status, waited: float) -> str:
         """The message for whom this rank waits, in which communication, and for how long."""
