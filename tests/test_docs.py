@@ -78,3 +78,17 @@ def test_every_link_leads_to_a_file(page: Path) -> None:
     links = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
     missing = [link for link in links if "://" not in link and not (page.parent / link).exists()]
     assert missing == []
+
+
+FOLDERS = ("graphls", "tests", "tools", "benchmarks", "examples", "docs")
+FILE_NAME = re.compile(r"`((?:[\w.]+/)+[\w.]+\.(?:py|json|txt|js|ir))`")
+
+
+def test_every_file_that_a_page_names_exists() -> None:
+    """Paths in backquotes, from any folder on, so that pages follow when files move."""
+    root = DOCS.parent
+    files = [f"/{path.relative_to(root).as_posix()}" for name in FOLDERS for path in (root / name).rglob("*.*")]
+    pages = [root / "README.md", root / "benchmarks" / "README.md", *DOCS.glob("*.md"), *DOCS.glob("decisions/*.md")]
+    named = {name for page in pages for name in FILE_NAME.findall(page.read_text(encoding="utf-8"))}
+    missing = [name for name in named if "*" not in name and not any(file.endswith(f"/{name}") for file in files)]
+    assert len(named) > 100 and missing == []
