@@ -23,7 +23,7 @@ from graphls.runtime.onnxruntime.cuda_libraries import (
     cuda_version,
     driver_command,
     find_driver,
-    is_needed,
+    is_linked,
     libraries_of,
     library_command,
     missing_libraries,
@@ -155,7 +155,7 @@ def _findings(driver: Driver, runtime: object, version: tuple[int, ...]) -> Iter
         text = f"missing; run {library_command(cuda, [name])}" if name in missing else "there"
         yield _role(name), f"{name} {text}", name in missing
     yield from _matches(driver, cuda)
-    is_complete = runtime is not None and not driver.fault and not any(is_needed(name, cuda) for name in missing)
+    is_complete = runtime is not None and not driver.fault and not any(is_linked(name, cuda) for name in missing)
     if is_complete and (fault := provider_fault(runtime)):
         yield "provider", f"{fault}; run pip install --force-reinstall {EXTRA.removeprefix('pip install ')}", True
 

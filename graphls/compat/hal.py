@@ -10,7 +10,7 @@ from typing import Any
 from graphls.base.errors import GraphlsError
 from graphls.frontend.tensors.tensor import TensorLike
 from graphls.runtime.context import set_context
-from graphls.runtime.onnxruntime.cuda_libraries import driver_here
+from graphls.runtime.onnxruntime.cuda_libraries import current_driver
 from graphls.runtime.onnxruntime.runtime import check_device
 
 __all__ = [
@@ -52,12 +52,12 @@ def device_count(device_target: str | None = None) -> int:
         return 1
     if not is_available(device_target):
         return 0
-    return len(driver_here().cards) if device_target == "GPU" else 1
+    return len(current_driver().cards) if device_target == "GPU" else 1
 
 
 def get_device_name(device_id: int, device_target: str | None = None) -> str:
     """The name of a device."""
-    cards = driver_here().cards if device_target == "GPU" else ()
+    cards = current_driver().cards if device_target == "GPU" else ()
     return cards[device_id].name if device_id < len(cards) else device_target or "CPU"
 
 

@@ -51,11 +51,11 @@ class BoundStates(ABC):
         """Open again what a fork has closed."""
 
     @abstractmethod
-    def _is_here(self, buffer: Any) -> bool:
+    def _is_local(self, buffer: Any) -> bool:
         """Whether a buffer lies on the device of the session."""
 
     @abstractmethod
-    def _brought(self, array: np.ndarray[Any, Any]) -> Any:
+    def _to_local(self, array: np.ndarray[Any, Any]) -> Any:
         """An array as a buffer on the device of the session."""
 
     @abstractmethod
@@ -93,8 +93,8 @@ class BoundStates(ABC):
         storage, dtype = self.parameters[name].storage, self.types[name].dtype.numpy
         storage.fit(self.types[name].shape)
         buffer = storage.current
-        if not self._is_here(buffer) or (isinstance(buffer, np.ndarray) and buffer.dtype != dtype):
-            storage.move(self._brought(storage.local_array().astype(dtype, copy=False)))
+        if not self._is_local(buffer) or (isinstance(buffer, np.ndarray) and buffer.dtype != dtype):
+            storage.move(self._to_local(storage.local_array().astype(dtype, copy=False)))
         if name in self.swapped:
             if storage.version is not self.swapped[name]:
                 storage.swap_with(self._empty(self.types[name]), self.swapped[name])

@@ -84,10 +84,10 @@ class RanksPart(BoundStates):
     def _reopen(self) -> None:
         """Do nothing, as a fork closes nothing."""
 
-    def _is_here(self, buffer: Any) -> bool:
+    def _is_local(self, buffer: Any) -> bool:
         return isinstance(buffer, np.ndarray)
 
-    def _brought(self, array: Array) -> Any:
+    def _to_local(self, array: Array) -> Any:
         return np.array(array)
 
     def _empty(self, kind: Type) -> Any:

@@ -13,7 +13,7 @@ from graphls.ir.graph import Graph, Node, walk
 from graphls.ir.interpret import interpret
 from graphls.passes.schedule.partition import Partition
 from graphls.runtime.onnxruntime import session as ort
-from graphls.runtime.onnxruntime.blocks import Blocked, count_of_blocks, in_blocks, in_place_behind_readers
+from graphls.runtime.onnxruntime.blocks import Blocked, count_of_blocks, in_blocks, in_place_after_readers
 from graphls.runtime.onnxruntime.part import OrtPart
 from graphls.runtime.plan import PlanSession
 from tests.nn.test_optimizers_in_steps import KINDS
@@ -243,5 +243,5 @@ def test_only_what_may_be_the_old_value_itself_keeps_it(factor: str, is_in_place
     }}
     """
     _, made = blocked(graph, 12)
-    (write,) = in_place_behind_readers(made.graph, [n for n in made.graph.nodes if n.primitive.name == "scan"]).writes
+    (write,) = in_place_after_readers(made.graph, [n for n in made.graph.nodes if n.primitive.name == "scan"]).writes
     assert write.in_place is is_in_place, "a product with one is dropped, and what it gives is the state"

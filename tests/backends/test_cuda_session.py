@@ -193,7 +193,7 @@ def test_what_an_installation_lacks_is_told_first(
     runtime = MadeUpRuntime()
     runtime.cuda_version = "13.0"
     monkeypatch.setattr(installed, "load_runtime", lambda: runtime)
-    monkeypatch.setattr("graphls.runtime.onnxruntime.cuda_libraries.driver_here", lambda: driver)
+    monkeypatch.setattr("graphls.runtime.onnxruntime.cuda_libraries.current_driver", lambda: driver)
     monkeypatch.setattr("graphls.runtime.onnxruntime.cuda_libraries.missing_libraries", lambda cuda: missing)
     with pytest.raises(RuntimeError, match=text) as caught:
         graphls.compile(nn.ReLU(), X, device=device)

@@ -23,9 +23,9 @@ X = np.ones((2, 3), np.float32)
 
 @pytest.fixture(autouse=True)
 def unwarned() -> Iterator[None]:
-    runtime._warn_of_several.cache_clear()
+    runtime._warn_of_conflict.cache_clear()
     yield
-    runtime._warn_of_several.cache_clear()
+    runtime._warn_of_conflict.cache_clear()
 
 
 def installed(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:

@@ -21,7 +21,7 @@ def settings() -> Iterator[None]:
 
 def test_cards_are_counted_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
     cards = tuple(Card(name, 1 << 34, (9, 0)) for name in ("NVIDIA A", "NVIDIA B"))
-    monkeypatch.setattr(hal, "driver_here", lambda: Driver((13, 0), cards))
+    monkeypatch.setattr(hal, "current_driver", lambda: Driver((13, 0), cards))
     make_up_a_gpu(monkeypatch)
     assert (hal.device_count("GPU"), hal.device_count("CPU"), hal.device_count()) == (2, 1, 1)
     assert [hal.get_device_name(i, "GPU") for i in range(2)] == ["NVIDIA A", "NVIDIA B"]

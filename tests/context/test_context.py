@@ -219,7 +219,7 @@ def test_a_gpu_is_what_the_settings_say() -> None:
 
 
 def test_a_gpu_that_is_not_there_is_the_first_one_for_scripts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(context, "driver_here", lambda: Driver((13, 0), (Card("NVIDIA", 1, (9, 0)),)))
+    monkeypatch.setattr(context, "current_driver", lambda: Driver((13, 0), (Card("NVIDIA", 1, (9, 0)),)))
     context.set_context(device_id=3)
     assert context.cuda_of_context().id == 3
     context.replace_missing_devices(True)

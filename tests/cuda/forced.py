@@ -20,7 +20,7 @@ LEFT_OUT = Path(__file__).with_name("left_out.txt")
 def pytest_configure() -> None:
     """Let every step that ONNX Runtime would run on the CPU run on the GPU."""
     api.ExecutionTarget = _target  # type: ignore[assignment,misc]
-    runtime._warn_of_several = lambda: None  # type: ignore[assignment]  # a machine for tests may have two
+    runtime._warn_of_conflict = lambda: None  # type: ignore[assignment]  # a machine for tests may have two
 
 
 def _target(backend: str, device: str | Cuda, engine: str) -> ExecutionTarget:

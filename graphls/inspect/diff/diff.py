@@ -71,13 +71,13 @@ def _edges_out(difference: Difference, plan: Graph) -> set[Node]:
     partner = {v: w for b, a in difference.paired.items() for v, w in zip(a.outputs, b.outputs, strict=False)}
     place = {v: n for n in walk(plan) if n.primitive.is_segment for m in inside(n) for v in m.outputs}
 
-    def is_left(b: Node, edges: set[Value]) -> bool:
+    def lacks_ordered_edges(b: Node, edges: set[Value]) -> bool:
         here = place.get(b.outputs[0]) if b.outputs else None
         lost = edges - set(b.after)
         opens = any(v.type == TOKEN for v in b.outputs)
         return edges >= set(b.after) and (opens or all(v.type == TOKEN or place.get(v) is not here for v in lost))
 
-    return {b for a, b in pairs if is_left(b, {partner.get(v, v) for v in a.after})}
+    return {b for a, b in pairs if lacks_ordered_edges(b, {partner.get(v, v) for v in a.after})}
 
 
 def _diff(before: Graph, after: Graph) -> Difference:

@@ -48,13 +48,13 @@ class Matching:
 
     def run(self) -> Matching:
         """Find the pairs, from the safest ones to those that only have like positions."""
-        self._identical()
+        self._pair_identical()
         if not self._is_complete():
             self.like = Likeness.of((self.before, self.after), self.nodes.items())
             self._waiting.clear()
-            self._alike()
+            self._pair_equal_hashes()
         if not self._is_complete():
-            self._similar()
+            self._pair_similar()
         return self
 
     def turned(self) -> Matching:
@@ -74,7 +74,7 @@ class Matching:
             self.values[pair[0]] = pair[1]
         self._waiting.append((a, b))
 
-    def _identical(self) -> None:
+    def _pair_identical(self) -> None:
         """Pair nodes that are one object, and those that define the same values."""
         for node in self.after.nodes:
             if node in self.before.holder:
@@ -84,7 +84,7 @@ class Matching:
             if earlier is not None and self._are_free(earlier, node):
                 self._pair(earlier, node)
 
-    def _alike(self) -> None:
+    def _pair_equal_hashes(self) -> None:
         """Pair nodes with the same hash: first those whose hash is unique, then the others in order."""
         like = self.like
         # Ancestors and descendants say more than a position, but equal branches, as the layers of a deep network or the
@@ -98,12 +98,12 @@ class Matching:
             lambda n: like.up[n],
         ]
         for key in keys:
-            self._alone(key)
+            self._pair_unique(key)
         self._grow_from_all(0)
         for key in keys:
-            self._in_order(key)
+            self._pair_in_order(key)
 
-    def _similar(self) -> None:
+    def _pair_similar(self) -> None:
         """Pair nodes that differ, for their neighbours, and then for their primitive and position."""
         for level in (1, 2, 3):
             self._grow_from_all(level)
@@ -113,10 +113,10 @@ class Matching:
         while count < len(self.nodes):
             count = len(self.nodes)
             position = self._positions()
-            self._alone(partial(self._local_in, position))
-            self._in_order(partial(self._constant_in, position))
+            self._pair_unique(partial(self._local_in, position))
+            self._pair_in_order(partial(self._constant_in, position))
             for slot in (0, -1):
-                self._in_order(partial(self._use_in, position, slot))
+                self._pair_in_order(partial(self._use_in, position, slot))
 
     def _positions(self) -> dict[Node, Hashable]:
         """The region, the cell and the phase of each free node, the region in terms of `after`."""
@@ -155,14 +155,14 @@ class Matching:
                 groups.setdefault(key(node), ([], []))[side].append(node)
         return [group for group in groups.values() if all(group)]
 
-    def _alone(self, key: Key) -> None:
+    def _pair_unique(self, key: Key) -> None:
         """Pair nodes whose key is unique in their graph, then grow."""
         for before, after in self._groups(key):
             if len(before) == len(after) == 1:
                 self._pair(before[0], after[0])
         self._grow()
 
-    def _in_order(self, key: Key) -> None:
+    def _pair_in_order(self, key: Key) -> None:
         """Pair nodes with the same key one after the other; each pair grows before the next one is made."""
         for before, after in self._groups(key):
             free = iter(before)
@@ -238,17 +238,17 @@ class Matching:
                     self._try(before[0], after[0])
 
     def _try(self, a: Node, b: Node) -> None:
-        if self._are_free(a, b) and self._are_alike(a, b):
+        if self._are_free(a, b) and self._are_similar(a, b):
             self._pair(a, b)
 
-    def _are_alike(self, a: Node, b: Node) -> bool:
+    def _are_similar(self, a: Node, b: Node) -> bool:
         if self.like.local[a] == self.like.local[b]:
-            return self.level >= 1 or self._stand_alike(a, b)
+            return self.level >= 1 or self._have_equal_positions(a, b)
         if _form(a) == _form(b):
             return self.level >= 2
         return self.level == 3 and not (a.regions or b.regions) and _types(a) == _types(b) and self._share_operand(a, b)
 
-    def _stand_alike(self, a: Node, b: Node) -> bool:
+    def _have_equal_positions(self, a: Node, b: Node) -> bool:
         holder, other = self.before.holder[a], self.after.holder[b]
         around = (holder and (self.nodes.get(holder[0]), holder[1])) == other
         return around and (a.phase, a.scope) == (b.phase, b.scope)

@@ -142,7 +142,7 @@ class Profile:
     @property
     def by_segment(self) -> tuple[SegmentTime, ...]:
         """The time of each segment of a plan of several, in their order; none for a step in one piece."""
-        return by_segment(self._several.segments, self.runs, self.step_seconds) if self._several else ()
+        return by_segment(self._segmented_plan.segments, self.runs, self.step_seconds) if self._segmented_plan else ()
 
     @property
     def between_seconds(self) -> float:
@@ -161,10 +161,10 @@ class Profile:
         arrows for values that cross between them, and as many complete steps as have 100,000 kernels, at least one.
         Raises GraphFileError where the file cannot be written.
         """
-        write_parts(Path(path), trace_parts(self.graph.name, self.runs, self._several))
+        write_parts(Path(path), trace_parts(self.graph.name, self.runs, self._segmented_plan))
 
     @property
-    def _several(self) -> StepPlan | None:
+    def _segmented_plan(self) -> StepPlan | None:
         """The plan, where it has more than one segment."""
         return self.plan if self.plan and len(self.plan.segments) > 1 else None
 
@@ -260,7 +260,8 @@ def _collectives(of: Profile) -> Table:
         for row in rows[:MOST_ROWS]
     ]
     texts = [(*text, milliseconds(row.waited)) for text, row in zip(texts, rows, strict=False)]
-    rest = [(*row, milliseconds(sum(r.waited for r in rows[MOST_ROWS:]))) for row in _rest(rows[MOST_ROWS:], 3)]
+    waited = milliseconds(sum(row.waited for row in rows[MOST_ROWS:]))
+    rest = [(*row, waited) for row in _remaining_row(rows[MOST_ROWS:], 3)]
     return Table(("collective", "primitive", "line", "size", *COST, "waited ms"), (*texts, *rest), texts=3)
 
 
@@ -274,10 +275,10 @@ def _phases(of: Profile) -> Table:
 def _primitives(of: Profile) -> Table:
     rows = of.by_primitive
     top = tuple((row.primitive, str(row.nodes), *_cost(row)) for row in rows[:MOST_ROWS])
-    return Table(("primitive", "nodes", *COST), top + _rest(rows[MOST_ROWS:], 1))
+    return Table(("primitive", "nodes", *COST), top + _remaining_row(rows[MOST_ROWS:], 1))
 
 
-def _rest(rows: Sequence[Cost], blanks: int) -> tuple[tuple[str, ...], ...]:
+def _remaining_row(rows: Sequence[Cost], blanks: int) -> tuple[tuple[str, ...], ...]:
     """One row for the rows that are not shown, with as many empty texts behind their number."""
     if not rows:
         return ()
@@ -311,10 +312,10 @@ def _nodes(of: Profile) -> Table:
         for row in rows[:MOST_ROWS]
     )
     header = ("node", "primitive", "cell", "line", *COST)
-    return Table(header, (*texts, *_rest(rows[MOST_ROWS:], 3)), texts=4)
+    return Table(header, (*texts, *_remaining_row(rows[MOST_ROWS:], 3)), texts=4)
 
 
-def _held(held: Held) -> tuple[str, ...]:
+def _live_row(held: Held) -> tuple[str, ...]:
     value, node = held.value, held.node
     texts = str(value.type), node.primitive.name, node.phase, line_of(node)
     return (name_text(reference(value)), *texts, size(held.bytes))
@@ -331,7 +332,7 @@ def _memory(of: Profile) -> Table:
     if memory.at is not None:
         where = f"{name_of(memory.at)} = {memory.at.primitive.name}"
         sentences.append(f"That is while {where} runs ({line_of(memory.at)}), when these values are alive:")
-    rows = list(map(_held, memory.live[:MOST_ROWS]))
+    rows = list(map(_live_row, memory.live[:MOST_ROWS]))
     rest = memory.live[MOST_ROWS:]
     if rest:
         rows.append((f"({len(rest)} more)", "", "", "", "", size(sum(held.bytes for held in rest))))

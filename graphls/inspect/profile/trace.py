@@ -107,11 +107,11 @@ def _crossing(run: Run, plan: StepPlan, numbers: Iterator[int]) -> Iterator[Even
             if source in ran and target in ran:
                 args = {"type": row.type, "bytes": row.bytes}
                 common = {"name": name_text(f"%{row.value}"), "cat": "crossing", "id": next(numbers), "args": args}
-                yield {**common, "ph": "s", **_place(ran[source], ran[source].seconds)}
-                yield {**common, "ph": "f", "bp": "e", **_place(ran[target], 0.0)}
+                yield {**common, "ph": "s", **_track_and_time(ran[source], ran[source].seconds)}
+                yield {**common, "ph": "f", "bp": "e", **_track_and_time(ran[target], 0.0)}
 
 
-def _place(called: SegmentRun, after: float) -> Event:
+def _track_and_time(called: SegmentRun, after: float) -> Event:
     """The track of a segment, and the time some seconds after its start."""
     return {"pid": PROCESS, "tid": TRACKS.index(_track(called)) + 1, "ts": round(1e6 * (called.start + after), 3)}
 

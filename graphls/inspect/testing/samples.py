@@ -25,10 +25,10 @@ def in_dtype(sample: Sample, dtype: DType) -> tuple[Type, ...]:
 def draw(sample: Sample, types: Sequence[Type], seed: int = 0) -> list[Array]:
     """Random operands of these types, within the limits of the sample."""
     random = np.random.default_rng(seed)
-    return [_drawn(random, sample, kind) for kind in types]
+    return [_random_operand(random, sample, kind) for kind in types]
 
 
-def _drawn(random: np.random.Generator, sample: Sample, kind: Type) -> Array:
+def _random_operand(random: np.random.Generator, sample: Sample, kind: Type) -> Array:
     low, high = sample.integers
     with np.errstate(over="ignore"):
         if kind.dtype.is_float:

@@ -183,19 +183,19 @@ class _PageData:
             return self.nodes.indices[node]
         record = {
             "primitive": node.primitive.name,
-            "inputs": self.several(node.inputs),
-            "outputs": self.several(node.outputs),
-            "after": self.several(node.after),
+            "inputs": self.indices_of(node.inputs),
+            "outputs": self.indices_of(node.outputs),
+            "after": self.indices_of(node.after),
             "phase": node.phase,
             "scope": node.scope,
             "location": self.location(node),
             "attributes": _cut(", ".join(f"{key}={attribute_text(value)}" for key, value in node.attrs.items())),
         }
         if node.regions:
-            record["parameters"] = self.several(value for region in node.regions for value in region.inputs)
+            record["parameters"] = self.indices_of(value for region in node.regions for value in region.inputs)
         return self.nodes.add(node, record)
 
-    def several(self, values: Iterable[Value]) -> list[int]:
+    def indices_of(self, values: Iterable[Value]) -> list[int]:
         return [self.value(value) for value in values]
 
     def location(self, node: Node) -> int:
@@ -211,7 +211,7 @@ class _PageData:
         if isinstance(what, Node):
             return self.lines.add((text, what), [_cut(text), self.node(what), []])
         values = tuple(_values_of(what))
-        return self.lines.add((text, values), [_cut(text), -1, self.several(values)])
+        return self.lines.add((text, values), [_cut(text), -1, self.indices_of(values)])
 
     def group(self, group: Group, links: Links) -> int:
         """The index of a group; a group of several stages is laid out once."""
@@ -223,8 +223,8 @@ class _PageData:
         record = {"label": group.label, "kind": group.kind, "path": group.path, "phase": group.phase, "node": owner}
         if group.engine:
             record["engine"] = _cut(group.engine)
-        drawn = self.drawn(group.children, layered(group, links))
-        return self.groups.add(key, {**record, "children": children, **drawn})
+        layout = self.layout(group.children, layered(group, links))
+        return self.groups.add(key, {**record, "children": children, **layout})
 
     def child(self, child: Child, links: Links) -> int | tuple[str, int]:
         """A node as its index, a group as -1 less its index, a port as its kind and value."""
@@ -232,7 +232,7 @@ class _PageData:
             return child.kind, self.value(child.value)
         return self.node(child) if isinstance(child, Node) else -1 - self.group(child, links)
 
-    def drawn(self, children: Sequence[Child], layers: Layers) -> dict[str, Any]:
+    def layout(self, children: Sequence[Child], layers: Layers) -> dict[str, Any]:
         """Rows of indices in `children`, of waypoints as -1 less their index, and edges between those."""
         slots: dict[Any, int] = {child: i for i, child in enumerate(children)}
         waypoints = 0
@@ -242,7 +242,7 @@ class _PageData:
                 slots[slot] = -waypoints
 
         def edge(each: Edge) -> list[Any]:
-            ends = [slots[each.source], slots[each.target], self.several(each.values)]
+            ends = [slots[each.source], slots[each.target], self.indices_of(each.values)]
             return [*ends, each.control + 2 * each.broken, [slots[slot] for slot in each.via]]
 
         return {"rows": [[slots[slot] for slot in row] for row in layers.rows], "edges": list(map(edge, layers.edges))}

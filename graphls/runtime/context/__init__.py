@@ -26,7 +26,7 @@ from graphls.runtime.context.parallel import (
     set_auto_parallel_context,
 )
 from graphls.runtime.devices import Cuda, kind_of
-from graphls.runtime.onnxruntime.cuda_libraries import driver_here
+from graphls.runtime.onnxruntime.cuda_libraries import current_driver
 
 __all__ = [
     "GRAPH_MODE", "PYNATIVE_MODE", "ParallelMode", "get_auto_parallel_context", "get_context",
@@ -188,7 +188,7 @@ def cuda_of_context() -> Cuda:
 
 def _card(number: int) -> int:
     """The GPU of a number; where scripts of MindSpore run and it is not there, the first one, after one warning."""
-    if not Replacement.is_allowed or number < max(1, len(driver_here().cards)):
+    if not Replacement.is_allowed or number < max(1, len(current_driver().cards)):
         return number
     if f"GPU {number}" not in Replacement.warned:
         Replacement.warned.add(f"GPU {number}")

@@ -152,7 +152,7 @@ class _Blocks:
         nodes = [nodes[i] for i in stable_order(predecessors(nodes, needs))]
         writes = tuple(Write(w.state, self.stacks.get(w.value, w.value), w.in_place) for w in self.graph.writes)
         graph = self.graph.replace(nodes=tuple(nodes), writes=writes)
-        return Blocked(in_place_behind_readers(graph, self.scans), self.origins)
+        return Blocked(in_place_after_readers(graph, self.scans), self.origins)
 
     def scan(self, group: Sequence[Node]) -> list[Node]:
         """The nodes in place of a group: views of its operands in blocks, a Scan, and views of results for others."""
@@ -220,7 +220,7 @@ def _operands(group: Sequence[Node]) -> list[Value]:
     return [v for v in dict.fromkeys(v for n in group for v in n.inputs) if v.type.shape == shape and v not in results]
 
 
-def in_place_behind_readers(graph: Graph, scans: Iterable[Node]) -> Graph:
+def in_place_after_readers(graph: Graph, scans: Iterable[Node]) -> Graph:
     """Marks more writes as in place: those whose value one of these Scans computes after all readers of the old one.
 
     The Scans read a block of their operands before they write the same block of their results. A node whose result is

@@ -142,7 +142,7 @@ def provider_fault(runtime: Any) -> str:
 
 
 @cache
-def driver_here() -> Driver:
+def current_driver() -> Driver:
     """The driver of this machine, detected once."""
     return find_driver()
 
@@ -151,7 +151,7 @@ def fault_of_installation(runtime: Any, number: int = 0) -> str:
     """The first thing that a step on a GPU lacks, as a sentence with the remedy; empty where nothing is missing."""
     if not sys.platform.startswith("linux"):
         return ""
-    driver, version = driver_here(), cuda_version(runtime)
+    driver, version = current_driver(), cuda_version(runtime)
     if driver.fault:
         return f"A step on a GPU needs a driver and a card, but {driver.fault}; {driver_command(version)}."
     if driver.cuda < version[:1]:
@@ -159,14 +159,14 @@ def fault_of_installation(runtime: Any, number: int = 0) -> str:
         return f"The driver knows CUDA {have} and this runtime needs CUDA {version[0]}; {driver_command(version)}."
     if number >= len(driver.cards):
         return f"There is no GPU {number}; this machine has {len(driver.cards)}, numbered from 0 on."
-    missing = [name for name in missing_libraries(version[0]) if is_needed(name, version[0])] if version else []
+    missing = [name for name in missing_libraries(version[0]) if is_linked(name, version[0])] if version else []
     if missing:
         return f"Libraries of CUDA are missing ({', '.join(missing)}); run {library_command(version[0], missing)}."
     fault = provider_fault(runtime)
     return f"The runtime's part for CUDA cannot be loaded ({fault}); see graphls doctor --device cuda." if fault else ""
 
 
-def is_needed(library: str, cuda: int) -> bool:
+def is_linked(library: str, cuda: int) -> bool:
     """Whether the provider is linked with a library; others are loaded for some operators, such as convolutions."""
     return "nvrtc" not in library and (cuda < 13 or not library.startswith(("libcudnn", "libcufft")))
 

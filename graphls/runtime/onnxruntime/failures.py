@@ -29,7 +29,7 @@ class Torn:
         raise GraphRuntimeError(self.message)
 
 
-def states_behind(graph: Graph, node: Node) -> set[str]:
+def dependent_states(graph: Graph, node: Node) -> set[str]:
     """The states whose new values depend on the results of a node, and so are written after it."""
     top = next((n for n in graph.nodes if any(inner is node for inner in (n, *inside(n)))), None)
     descendants = dependents(graph.nodes, () if top is None else top.outputs)

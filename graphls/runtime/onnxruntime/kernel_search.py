@@ -60,7 +60,7 @@ class Search:
         is_main = not outer.maps[0]
         scope = outer.new_child(self._declared(graph))
         for proto in graph.node:
-            self._place(proto, scope)
+            self._assign(proto, scope)
             for _, inner in subgraphs(proto):
                 self._walk(inner, scope)
         for info in graph.output if is_main else ():
@@ -77,7 +77,7 @@ class Search:
         self.tensors += tensors.items()
         return tensors
 
-    def _place(self, proto: NodeProto, scope: Scope) -> None:
+    def _assign(self, proto: NodeProto, scope: Scope) -> None:
         its = signature(proto.op_type, self.opsets.get(proto.domain, 1), proto.domain)
         inputs, outputs = ([_kind(scope, name) for name in names] for names in (proto.input, proto.output))
         types = its.types(inputs, outputs) if its else {}

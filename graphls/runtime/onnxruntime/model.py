@@ -120,7 +120,7 @@ def without_views(lowered: Lowered) -> Lowered:
     infos = {info.name: info for info in graph.output}
     outputs = list(lowered.outputs)
     for i, name in enumerate(outputs):
-        base = _under_views(name, makers)
+        base = _base_of_views(name, makers)
         if base not in infos:
             info = infos[base] = infos[name]
             info.name = outputs[i] = base
@@ -129,7 +129,7 @@ def without_views(lowered: Lowered) -> Lowered:
     return replace(lowered, outputs=tuple(outputs))
 
 
-def _under_views(name: str, makers: Mapping[str, NodeProto]) -> str:
+def _base_of_views(name: str, makers: Mapping[str, NodeProto]) -> str:
     """The base of a view, if an operator of this graph makes it; else the tensor itself."""
     base, node = name, makers.get(name)
     while node is not None and node.op_type == "Reshape":

@@ -87,7 +87,7 @@ class Placement:
         for node in self.nodes:
             if node.device != self.device:
                 groups.setdefault((node.device, node.reason, node.line), []).append(node)
-        return [(len(nodes), _joined(nodes)) for nodes in groups.values()]
+        return [(len(nodes), _summed(nodes)) for nodes in groups.values()]
 
     def __str__(self) -> str:
         head = f"ONNX Runtime {self.runtime}, {self.device}, opset {self.opset}: {len(self.nodes)} operators"
@@ -104,7 +104,7 @@ def _count(nodes: Sequence[PlacedNode]) -> str:
     return "1 operator runs" if len(nodes) == 1 else f"{len(nodes)} operators run"
 
 
-def _joined(nodes: Sequence[PlacedNode]) -> PlacedNode:
+def _summed(nodes: Sequence[PlacedNode]) -> PlacedNode:
     return replace(nodes[0], copies=sum(n.copies for n in nodes), copied=sum(n.copied for n in nodes))
 
 

@@ -32,7 +32,7 @@ PACKAGES = (
 def load_runtime() -> Any:
     """The onnxruntime module; raises GraphRuntimeError that names the extra to install, or the version needed."""
     onnxruntime = load_package("onnxruntime", "ONNX Runtime", INSTALL)
-    _warn_of_several()
+    _warn_of_conflict()
     _let_children_end()
     version_text = getattr(onnxruntime, "__version__", None)
     if version_text is None:  # the remains of two packages of which one was uninstalled
@@ -71,7 +71,7 @@ def _installed_text() -> str:
 
 
 @cache
-def _warn_of_several() -> None:
+def _warn_of_conflict() -> None:
     if text := conflict():
         warn(text)
 

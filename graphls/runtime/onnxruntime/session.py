@@ -26,7 +26,7 @@ from graphls.runtime.lowering.lowering import Lowered
 from graphls.runtime.lowering.protos import operators
 from graphls.runtime.lowering.types import exchanged
 from graphls.runtime.onnxruntime.blocks import Blocked, block_size, in_blocks
-from graphls.runtime.onnxruntime.failures import Torn, cuda_failure, failed_node, failure, states_behind
+from graphls.runtime.onnxruntime.failures import Torn, cuda_failure, dependent_states, failed_node, failure
 from graphls.runtime.onnxruntime.guard import first_line
 from graphls.runtime.onnxruntime.model import Model
 from graphls.runtime.onnxruntime.runtime import check_device, check_provider, load_runtime
@@ -196,7 +196,7 @@ class OrtSession(Session, BoundStates):
     def failed(self, error: Exception) -> GraphlsError:
         """The user's error; states that may be half written are invalidated."""
         node = failed_node(error, self.lowered.origins)
-        intact = set() if node is None else states_behind(self.model.graph, node)
+        intact = set() if node is None else dependent_states(self.model.graph, node)
         self._invalidate(self.in_place - intact, first_line(error))
         return self._gpu_failure(error) or failure(error, node)
 
@@ -207,7 +207,7 @@ class OrtSession(Session, BoundStates):
     def _bind_input(self, binding: Any, name: str, dtype: Any, array: Any) -> None:
         if not isinstance(array, DeviceBuffer):
             binding.bind_cpu_input(name, in_rows(array, dtype))
-        elif self._is_here(array):
+        elif self._is_local(array):
             binding.bind_ortvalue_input(name, array.value)
         else:
             binding.bind_cpu_input(name, in_rows(array.numpy(), dtype))
@@ -223,12 +223,12 @@ class OrtSession(Session, BoundStates):
         of_shape = self.runtime.OrtValue.ortvalue_from_shape_and_type
         return DeviceBuffer(of_shape(kind.shape, kind.dtype.numpy, self.device, self.cuda.id), self.cuda.id)
 
-    def _is_here(self, buffer: Any) -> bool:
+    def _is_local(self, buffer: Any) -> bool:
         if self.device == "cpu":
             return isinstance(buffer, np.ndarray)
         return isinstance(buffer, DeviceBuffer) and buffer.id == self.cuda.id
 
-    def _brought(self, array: np.ndarray[Any, Any]) -> Any:
+    def _to_local(self, array: np.ndarray[Any, Any]) -> Any:
         return array if self.device == "cpu" else DeviceBuffer(self._value(array), self.cuda.id)
 
     def _value(self, buffer: Any) -> Any:

@@ -47,8 +47,8 @@ class _Hoisting:
         for node in graph.nodes:
             for value in dict.fromkeys(uses(node)):
                 self.readers.setdefault(value, []).append(node)
-        pairs = ((value, self.beside(value)) for value in self.origins if self.is_worth_it(value))
-        self.pairs = {value: beside for value, beside in pairs if beside is not None}
+        pairs = ((value, self.companion(value)) for value in self.origins if self.is_worth_it(value))
+        self.pairs = {value: companion for value, companion in pairs if companion is not None}
 
     def is_worth_it(self, value: Value) -> bool:
         """Whether a value takes no more memory than the operands that would stay in memory for it alone."""
@@ -69,7 +69,7 @@ class _Hoisting:
         readers = self.readers.get(value, ())
         return value not in self.leaving and all(n.phase == "forward" or n in nodes for n in readers)
 
-    def beside(self, value: Value) -> Value | None:
+    def companion(self, value: Value) -> Value | None:
         """The last forward value of the same type that elementwise nodes compute from the same sources alone."""
         own = set(self.origins[value].sources)
         nodes = sorted(reached(self.forward(own), lambda n: self.forward(n.outputs)), key=self.position_of)

@@ -168,10 +168,10 @@ class OpenvinoPart(BoundStates):
         if self.compiled is None:
             self.compiled, self.ports = self.model.open()
 
-    def _is_here(self, buffer: Any) -> bool:
+    def _is_local(self, buffer: Any) -> bool:
         return isinstance(buffer, np.ndarray)
 
-    def _brought(self, array: Array) -> Array:
+    def _to_local(self, array: Array) -> Array:
         return array
 
     def _empty(self, kind: Type) -> Array:
