@@ -161,12 +161,12 @@ def set_debug_mode(debug_mode_flag: bool, debug_hook_list: list[object] | None =
 
 @_remembers("do_copy", "parallel_convert")
 def set_iterator_mode(do_copy: bool = False, parallel_convert: bool = False) -> None:
-    """Accepted and remembered; a row is an array of its own in any mode."""
+    """Accepted and remembered; a row is a new array in any mode."""
 
 
 @_remembers("fast_recovery")
 def set_fast_recovery(fast_recovery: bool) -> None:
-    """Accepted and remembered; a resumed run never makes rows that it does not return."""
+    """Accepted and remembered; a resumed run never computes rows that it does not return."""
 
 
 @_remembers("auto_offload")
@@ -176,7 +176,7 @@ def set_auto_offload(offload: bool) -> None:
 
 @_remembers("callback_timeout")
 def set_callback_timeout(timeout: int) -> None:
-    """Accepted and remembered; callbacks of datasets may take their time."""
+    """Accepted and remembered; callbacks of datasets have no time limit."""
 
 
 @_remembers("autotune_interval")

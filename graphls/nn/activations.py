@@ -1,4 +1,4 @@
-"""Activation functions as cells that are more than one function, and cells by name."""
+"""Activation cells that consist of more than one function, and activations by name."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ class MatMul(Cell):
 
 
 class OneHot(Cell):
-    """`on_value` at the position along a new axis that each integer names, and `off_value` elsewhere, in a dtype."""
+    """`on_value` at the index along a new axis that each integer gives, and `off_value` elsewhere, in a dtype."""
 
     _shown = "axis depth"
 
@@ -104,7 +104,7 @@ class Range(Cell):
 
 
 class Roll(Cell):
-    """x shifted along axes; what goes over the end comes in at the start."""
+    """x shifted along axes; elements beyond the end reappear at the start."""
 
     _shown = "shift axis"
 

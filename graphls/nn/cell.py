@@ -78,7 +78,7 @@ class Cell(CellDisplay, Hooks):
     _output_type: DType | None
     _casting: Casting | None
     _habits = CELL
-    """What to write for names that other frameworks have."""
+    """Equivalents of names in other frameworks."""
 
     def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)

@@ -57,7 +57,7 @@ class CellSequence(Cell):
         return self
 
     def insert(self, index: int, cell: Cell) -> None:
-        """Add a cell before another; all are numbered, and their parameters named, anew.
+        """Add a cell before another; all are renumbered, and their parameters renamed.
 
         Raises GraphIndexError for an index that is out of range, GraphTypeError for anything but a cell.
         """
@@ -121,7 +121,7 @@ class CellSequence(Cell):
 
 
 class SequentialCell(CellSequence):
-    """Cells that run one after the other.
+    """Cells that run in sequence.
 
     The first takes the input, of any shape, and each of the others the result of the one before. Cells are passed as
     arguments, as one list, or as one OrderedDict whose keys name them. Raises GraphTypeError for anything but cells.
@@ -260,7 +260,7 @@ def _are_numbers(keys: Iterable[str]) -> bool:
 
 
 class TimeDistributed(Cell):
-    """A layer, a cell or an operator, applied to each slice along `time_axis`, which the results are stacked along.
+    """A layer, a cell or an operator, applied to each slice along `time_axis`, with the results stacked along it.
 
     With `reshape_with_axis` the layer sees all time steps at once: their axis is moved beside that one and joined
     with it, and split from it again in the result. Raises GraphTypeError for a layer that is not callable and for axes

@@ -47,7 +47,7 @@ class Dropout2d(Cell):
 
     @cached_property
     def dropout(self) -> Any:
-        """The operator of these settings, as scripts of MindSpore place it on devices; it gives the mask, too."""
+        """The operator of these settings, for MindSpore scripts that place it on devices; it returns the mask, too."""
         return ops.Dropout(keep_prob=1.0 - self.p)
 
 

@@ -69,7 +69,7 @@ class DistributedGradReducer(Cell):
     def reduced_where(self, flag: Tensor, grads: Sequence[Tensor]) -> tuple[Tensor, ...]:
         """The sums or means where a flag, the same on all ranks, is true; else each rank's own, unsent.
 
-        Those of one dtype travel together.
+        Those of one dtype are sent together.
         """
         results = list(grads)
         with in_phase("backward"):
@@ -128,18 +128,18 @@ def any_rank(flag: Tensor) -> Tensor:
 
 
 SIZE = 25 << 20
-"""The default size of a bucket, in bytes of gradients that travel together."""
+"""The default size of a bucket, in bytes of gradients that are sent together."""
 
 ALONE = (0,)
 
 
 def buckets(parameters: Sequence[Parameter], fusion_type: int = 1) -> tuple[tuple[int, ...], ...]:
-    """For each gradient the number of its bucket, 0 for one that travels alone, and the size of the bucket in bytes.
+    """For each gradient the number of its bucket, 0 for one that is sent alone, and the size of the bucket in bytes.
 
     Gradients of parameters with equal `comm_fusion` share one. `all_reduce_fusion_config=[20, 35]`, and
-    `comm_fusion={"allreduce": {"mode": "index", "config": [20, 35]}}`, let those of the first 20 parameters, of the
-    next 15, and the others go together, whatever their size; the modes "size", with a config in MB, and "auto" cut by
-    size. `comm_fusion={"openstate": False}` lets each go alone. Raises GraphValueError for other settings.
+    `comm_fusion={"allreduce": {"mode": "index", "config": [20, 35]}}`, send those of the first 20 parameters, of the
+    next 15, and the others together, regardless of their size; the modes "size", with a config in MB, and "auto" cut by
+    size. `comm_fusion={"openstate": False}` sends each alone. Raises GraphValueError for other settings.
     """
     numbers = [0 if fusion_type == 0 else getattr(p, "comm_fusion", 1) for p in parameters]
     fusion = get_auto_parallel_context("comm_fusion")

@@ -200,8 +200,8 @@ class ImageGradients(Cell):
 
     def construct(self, images: TensorLike) -> tuple[Tensor, Tensor]:
         x = _images("ImageGradients", images)
-        below, behind = (ops.diff(x, axis=axis) for axis in (2, 3))
-        return ops.pad(below, (0, 0, 0, 1)), ops.pad(behind, (0, 1))
+        below, right = (ops.diff(x, axis=axis) for axis in (2, 3))
+        return ops.pad(below, (0, 0, 0, 1)), ops.pad(right, (0, 1))
 
 
 class CentralCrop(Cell):

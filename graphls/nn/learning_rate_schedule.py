@@ -306,7 +306,7 @@ class OneCycleLR(LearningRateSchedule):
 
 
 class CosineRestartsLR(LearningRateSchedule):
-    """min_lr + (max_lr - min_lr) * (1 + cos(pi * p)) / 2, where p begins anew at 0 after `first_period` steps.
+    """min_lr + (max_lr - min_lr) * (1 + cos(pi * p)) / 2, where p restarts at 0 after `first_period` steps.
 
     Each period is `factor` times as long as the one before. From Loshchilov and Hutter (2017), with the numbers of
     PyTorch's CosineAnnealingWarmRestarts. Raises GraphTypeError unless the rates are floats, GraphValueError unless
@@ -365,7 +365,7 @@ class WithWarmUpLR(LearningRateSchedule):
 
     def construct(self, global_step: TensorLike) -> Any:
         left = ops.sub(1.0, share_of(global_step, self.warmup_steps))
-        factor = ops.sub(1.0, ops.mul(left, 1.0 - self.start_factor))  # exactly 1 behind the warm-up
+        factor = ops.sub(1.0, ops.mul(left, 1.0 - self.start_factor))  # exactly 1 after the warm-up
         if not isinstance(self.schedule, Cell):
             return ops.mul(factor, self.schedule)
         return ops.mul(self.schedule(ops.maximum(ops.sub(global_step, self.warmup_steps), 0)), factor)

@@ -73,7 +73,7 @@ class DynamicLossScaleUpdateCell(Cell):
 
 
 class AdaptiveLossScaleUpdateCell(DynamicLossScaleUpdateCell):
-    """DynamicLossScaleUpdateCell with a window that changes: long in quiet times, short after overflows.
+    """DynamicLossScaleUpdateCell with a window that adapts: long without overflows, short after them.
 
     The windows are listed by halving: `max_scale_window`, its half, the half of that and so on, each rounded down to
     hundreds where it is above 100, as long as it is larger than `min_scale_window`; that one is the last. 1000 and 20

@@ -1,4 +1,4 @@
-"""Losses as cells that are more than one function of `graphls.ops`."""
+"""Loss cells that consist of more than one function of `graphls.ops`."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class CTCLoss(LossBase):
     """-log of the probability of sequences of labels under all alignments: `ops.ctc_loss` without its second result.
 
     Also of one sequence: `log_probs` (T, C), `targets` (S,) or (1, S), lengths (1,) or without axes. Targets may be the
-    labels of all samples one after the other. Raises as `ops.ctc_loss`, and GraphTypeError where `zero_infinity` is
+    concatenated labels of all samples. Raises as `ops.ctc_loss`, and GraphTypeError where `zero_infinity` is
     not a bool.
     """
 

@@ -37,7 +37,7 @@ class BatchNorm2d(Cell):
 
     In training mean and variance are those of the batch, and the moving ones become momentum * old + (1 - momentum) *
     batch, of which the variance is the unbiased one; in evaluation the moving ones are used. Statistics are computed
-    in float32 whatever `to_float` says, and the result has the dtype of x. `use_batch_statistics` decides between
+    in float32 regardless of `to_float`, and the result has the dtype of x. `use_batch_statistics` decides between
     both in place of `set_train`. Raises GraphTypeError and GraphValueError for arguments and inputs that do not fit.
     """
 
@@ -221,7 +221,7 @@ class DenseBnAct(Cell):
 class GroupNorm(Cell):
     """(x - mean) / sqrt(variance + eps) * gamma + beta over each group of channels of (N, C, ...).
 
-    `gamma` and `beta` have a number for each channel. Statistics are computed in float32 whatever `to_float` says, and
+    `gamma` and `beta` have a number for each channel. Statistics are computed in float32 regardless of `to_float`, and
     the result has the dtype of x. Raises GraphTypeError and GraphValueError for arguments and inputs that do not fit.
     """
 
@@ -304,7 +304,7 @@ class LayerNorm(Cell):
     """(x - mean) / sqrt(variance + epsilon) * gamma + beta, over the axes from `begin_norm_axis` on.
 
     `gamma` and `beta` have the shape `normalized_shape`, that of x from `begin_params_axis` on. Statistics are computed
-    in float32 or wider whatever `to_float` says, and the result has the dtype of x (Ba, Kiros and Hinton, 2016). Raises
+    in float32 or wider regardless of `to_float`, and the result has the dtype of x (Ba, Kiros and Hinton, 2016). Raises
     GraphTypeError and GraphValueError for arguments and inputs that do not fit.
     """
 
@@ -340,7 +340,7 @@ class LayerNorm(Cell):
 class RMSNorm(Cell):
     """x / sqrt(mean of x ** 2 + eps) * gamma over the last axes, whose sizes are `normalized_shape`.
 
-    Computed in float32 whatever `to_float` says; the result has the dtype of x (Zhang and Sennrich, 2019).
+    Computed in float32 regardless of `to_float`; the result has the dtype of x (Zhang and Sennrich, 2019).
     """
 
     _shown = "normalized_shape eps"

@@ -56,7 +56,7 @@ def _lstm(projected: Tensor, recurrent: Tensor, state: State) -> State:
 
 
 def _gru(projected: Tensor, recurrent: Tensor, state: State) -> State:
-    """Reset, update and new gate (Cho et al., 2014), the reset one behind the product."""
+    """Reset, update and new gate (Cho et al., 2014), the reset one after the product."""
     (hidden,), size = state, projected.shape[-1] // 3
     x_reset, x_update, x_new = ops.split(projected, size, axis=-1)
     h_reset, h_update, h_new = ops.split(recurrent, size, axis=-1)
@@ -199,8 +199,8 @@ class RecurrentLayer(Cell):
     """The base of recurrent layers: stacked layers in one direction or both, each a scan over the sequence.
 
     The products of the inputs with their weights are one product for all time steps; a scan computes what depends on
-    the step before. Layer k has `weight_ih_l{k}`, `weight_hh_l{k}`, `bias_ih_l{k}` and `bias_hh_l{k}`, with `_reverse`
-    behind for the other direction. They begin evenly spread up to 1 / sqrt(hidden_size).
+    the step before. Layer k has `weight_ih_l{k}`, `weight_hh_l{k}`, `bias_ih_l{k}` and `bias_hh_l{k}`, with the suffix
+    `_reverse` for the other direction. They are initialised evenly up to 1 / sqrt(hidden_size).
     """
 
     _shown = "input_size hidden_size num_layers has_bias batch_first bidirectional"

@@ -344,7 +344,7 @@ class TrainOneStepWithLossScaleCell(TrainOneStepCell):
         return loss, cond, scale
 
     def over_ranks(self, grads: Sequence[TensorLike], scale: Tensor) -> Any:
-        """The gradients reduced over all ranks and unscaled; unscaled last where 16-bit ones travel as they are."""
+        """The gradients reduced over all ranks and unscaled; unscaled last where 16-bit ones are sent as they are."""
         if getattr(self.grad_reducer, "in_float32", True):
             return self.grad_reducer(unscaled(grads, scale))
         return unscaled(self.grad_reducer(grads), scale)

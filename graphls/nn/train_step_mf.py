@@ -75,7 +75,7 @@ def _total(numbers: Sequence[Tensor]) -> Tensor:
 
 
 class GradAccumulationCell(Cell):
-    """A network that runs on `micro_size` parts of its inputs, one after the other; gives the sum of its outputs.
+    """A network that runs on `micro_size` parts of its inputs in sequence; returns the sum of its outputs.
 
     Every tensor among the inputs is split along its first axis; anything else goes to every part. The gradient of the
     sum is the sum of the gradients. Raises GraphTypeError for a network that is not a cell or a `micro_size` that is

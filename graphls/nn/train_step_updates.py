@@ -103,7 +103,7 @@ class MovingAverage(Cell):
 
 
 class AverageSinceFirstUpdate(MovingAverage):
-    """A MovingAverage that starts as the parameters after the first update, whatever they were before.
+    """A MovingAverage that starts as the parameters after the first update, regardless of their initial values.
 
     Weights that are loaded after its creation count, then, and initial weights do not. The state `ema_updates`, int32
     of shape (), counts the updates. Before the first one there is nothing to swap.

@@ -66,7 +66,7 @@ def _reshaped(mask: Tensor, name: str, shapes: Shapes) -> Tensor:
 
 
 class MultiheadAttention(Cell):
-    """softmax(q @ k.T / sqrt(embed_dim / num_heads) + masks) @ v for each head, projected before and behind.
+    """softmax(q @ k.T / sqrt(embed_dim / num_heads) + masks) @ v for each head, with projections before and after.
 
     Takes query (L, N, embed_dim), key (S, N, kdim) and value (S, N, vdim), with the axes of length and batch exchanged
     where `batch_first`, or all without a batch. `attn_mask`, (L, S) or (N * num_heads, L, S), and `key_padding_mask`,
@@ -155,7 +155,7 @@ class MultiheadAttention(Cell):
             raise GraphValueError(text)
 
     def _projected(self, *inputs: Tensor) -> tuple[Tensor, ...]:
-        """Query, key and value in (N, length, embed_dim) behind their weights; one product where they are the same."""
+        """Projected query, key and value in (N, length, embed_dim), by one product where they are the same."""
         size = self.embed_dim
         bias = self.in_proj_bias
         if self.is_packed and all(_is_same(x, inputs[0]) for x in inputs):
@@ -217,7 +217,7 @@ def _is_same(a: Tensor, b: Tensor) -> bool:
 
 
 def _with_row(x: Tensor, row: TensorLike) -> Tensor:
-    """x of (N, length, size) with one more row behind those of each element of the batch."""
+    """x of (N, length, size) with one more row after those of each element of the batch."""
     row = ops.cast(tensor_of(row), x.dtype)
     return ops.concat((x, ops.broadcast_to(row, (x.shape[0], 1, x.shape[2]))), axis=1)
 

@@ -46,7 +46,7 @@ class Model:
     `fit` and `predict` compute with `use_ema=True`. All of this is part of the compiled step, as in
     `amp.build_train_network`, and of its checkpoints.
 
-    Every network is compiled once for each signature of its inputs, whatever mode the context is in, and run by
+    Every network is compiled once for each signature of its inputs, in any mode of the context, and run by
     `engine`, by default that of the context (see docs/engines.md). `boost_level`, `acc_level` and `boost_config_dict`
     allow no boost, as there is none. Raises GraphTypeError and GraphValueError for arguments that do not fit, KeyError
     for an unknown metric or engine.

@@ -37,7 +37,7 @@ def mean_over_ranks(value: float | None) -> float | None:
 def agree_on_writers(callbacks: Iterable[Any]) -> None:
     """Let one rank alone write the checkpoints that several would write into one directory, under its names.
 
-    Where all ranks have a callback of the same number, they write after the same steps, whatever their clocks show.
+    Where all ranks have a callback of the same number, they write after the same steps, independent of their clocks.
     """
     if not is_data_parallel():
         return

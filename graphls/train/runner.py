@@ -222,7 +222,7 @@ class Training:
         self.context = RunContext(self.state)
 
     def run(self, epochs: range, feed: Feed, sink_size: int) -> None:
-        """Run all epochs, step by step where `sink_size` is 0, else an epoch (-1) or `sink_size` steps in one go."""
+        """Run all epochs, step by step where `sink_size` is 0, else an epoch (-1) or `sink_size` steps in one call."""
         self._count_completed()
         self.callbacks.on_train_begin(self.context)
         rows = feed.endless() if sink_size > 0 else None

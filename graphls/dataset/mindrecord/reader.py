@@ -82,7 +82,7 @@ class MindRecordFile:
     def _rows(self, pages: list[tuple[str, int, int]], page_type: str) -> list[Span]:
         pages_of_type = sorted((index, used) for kind, index, used in pages if kind == page_type)
         if len({index for index, _ in pages_of_type}) != len(pages_of_type):
-            raise corrupt(self.path, f"a page of {page_type} stands twice in its header")
+            raise corrupt(self.path, f"a page of {page_type} appears twice in its header")
         return [span for index, used in pages_of_type for span in self._page(index, used)]
 
     def _page(self, index: int, used: int) -> Iterator[Span]:

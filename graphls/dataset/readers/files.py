@@ -181,7 +181,7 @@ def shuffle_of(value: object) -> Shuffle:
 class FileSampler(BuiltinSampler):
     """The rows of files of these `lengths` that belong to a shard.
 
-    `num_shards` shards have equally many rows, one after the other or, with `is_dealt`, every `num_shards`-th row each;
+    `num_shards` shards have equally many rows, consecutive ones or, with `is_dealt`, every `num_shards`-th row each;
     the last continue with the first row. With `by_file` they have every `num_shards`-th file instead. `workers` read
     files in rotation: each gives a row in its turn, and continues with its next file when one ends.
     """

@@ -233,8 +233,9 @@ class RegexReplace(EachString):
 
 
 class Truncate(TensorOperation):
-    """The first `max_seq_len` elements of the last axis, of one or two; raises GraphTypeError, GraphValueError or
-    GraphRuntimeError.
+    """The first `max_seq_len` elements of the last axis, of one or two.
+
+    Raises GraphTypeError, GraphValueError or GraphRuntimeError.
 
     Examples:
         >>> import numpy as np
@@ -253,10 +254,10 @@ class Truncate(TensorOperation):
 
 
 class TruncateSequencePair:
-    """Two sequences cut so that together they have at most `max_length` elements; the longer one is cut first, of two
-    equal ones the second.
+    """Two sequences cut so that together they have at most `max_length` elements.
 
-    Raises GraphTypeError, GraphValueError or, for columns of another number of axes, GraphRuntimeError.
+    The longer one is cut first, of two equal ones the second. Raises GraphTypeError, GraphValueError or, for columns of
+    another number of axes, GraphRuntimeError.
 
     Examples:
         >>> import numpy as np
@@ -333,8 +334,8 @@ class Ngram(TextOperation):
         return np.array([gram for size in self.n for gram in self._grams(words, size)], np.str_)
 
     def _grams(self, words: list[str], size: int) -> list[str]:
-        (left, before), (right, behind) = self.left_pad, self.right_pad
-        wide = [left] * min(before, size - 1) + words + [right] * min(behind, size - 1)
+        (left, before), (right, after) = self.left_pad, self.right_pad
+        wide = [left] * min(before, size - 1) + words + [right] * min(after, size - 1)
         grams = [self.separator.join(wide[start : start + size]) for start in range(len(wide) - size + 1)]
         return grams or [""]
 

@@ -118,13 +118,13 @@ class RegexTokenizer(Tokenizer):
     def __init__(self, delim_pattern: str, keep_delim_pattern: str = "", with_offsets: bool = False) -> None:
         super().__init__(with_offsets)
         self._delimiter = strings.compiled("delim_pattern", delim_pattern)
-        self._kept_delimiter = strings.compiled("keep_delim_pattern", keep_delim_pattern)
+        self._retained_delimiter = strings.compiled("keep_delim_pattern", keep_delim_pattern)
 
     def spans(self, text: str) -> list[Span]:
-        return _between(self._delimiter, text, self._is_kept)
+        return _between(self._delimiter, text, self._is_retained)
 
-    def _is_kept(self, delimiter: re.Match[str]) -> bool:
-        return bool(self._kept_delimiter.pattern and self._kept_delimiter.fullmatch(delimiter.group()))
+    def _is_retained(self, delimiter: re.Match[str]) -> bool:
+        return bool(self._retained_delimiter.pattern and self._retained_delimiter.fullmatch(delimiter.group()))
 
 
 def _between(pattern: re.Pattern[str], text: str, is_kept: Callable[[re.Match[str]], bool]) -> list[Span]:

@@ -180,8 +180,9 @@ def checked_value(name: str, value: object) -> Any:
 
 
 class Fill(TensorOperation):
-    """A column of the same shape and dtype with one value; raises GraphTypeError, GraphRuntimeError for a string in a
-    column of numbers, or a number in one of strings.
+    """A column of the same shape and dtype with one value.
+
+    Raises GraphTypeError, and GraphRuntimeError for a string in a column of numbers, or a number in one of strings.
 
     Examples:
         >>> import numpy as np
@@ -277,7 +278,7 @@ class PadEnd(TensorOperation):
 
 
 class Concatenate:
-    """Columns of one axis, one after the other, after `prepend` and before `append`.
+    """Columns of one axis concatenated, after `prepend` and before `append`.
 
     Raises GraphTypeError for anything but an array, GraphValueError for another axis than the only one,
     GraphRuntimeError for columns of more axes or of another dtype.

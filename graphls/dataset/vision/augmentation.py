@@ -147,8 +147,10 @@ _ACROSS = ("ShearX", "TranslateX")
 
 @dataclass(eq=False, repr=False)
 class _Augment(ImageOperation):
-    """The base of the three augmentations: an image of uint8 and (H, W, 3), operations of some strength, and their last
-    arguments. Those of a second base of dataclasses come before them."""
+    """The base of the three augmentations: operations of some strength on an image of uint8 and (H, W, 3).
+
+    Its fields are their last arguments; those of a second base of dataclasses come before them.
+    """
 
     interpolation: Inter = Inter.NEAREST
     fill_value: FillValue = 0

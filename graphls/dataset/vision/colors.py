@@ -64,11 +64,11 @@ class RandomGrayscale(PilOperation):
 
 
 class ConvertColor(ImageOperation):
-    """The image's channels in another order, with opacity (the largest integer, or 1 of floats) or without, or as gray
-    (H, W).
+    """The image's channels in another order, with or without opacity, or as gray (H, W).
 
-    Takes uint8, uint16 or floats of (H, W) or (H, W, C). Raises GraphTypeError for anything but a ConvertMode,
-    GraphRuntimeError for an image of another kind, or with too few channels.
+    The opacity is the largest integer, or 1 for floats. Takes uint8, uint16 or floats of (H, W) or (H, W, C). Raises
+    GraphTypeError for anything but a ConvertMode, GraphRuntimeError for an image of another kind, or with too few
+    channels.
 
     Examples:
         >>> import numpy as np
@@ -186,10 +186,10 @@ class AdjustBrightness(ImageOperation):
 
 
 class AdjustContrast(ImageOperation):
-    """image * factor + mean * (1 - factor), `mean` the mean gray: 0 is gray, 1 the image. Takes uint8 or float32 of
-    (H, W, 3), or a PIL image.
+    """image * factor + mean * (1 - factor), `mean` the mean gray: 0 is gray, 1 the image.
 
-    Raises GraphTypeError, GraphValueError for a negative factor, GraphRuntimeError for other images.
+    Takes uint8 or float32 of (H, W, 3), or a PIL image. Raises GraphTypeError, GraphValueError for a negative factor,
+    GraphRuntimeError for other images.
 
     Examples:
         >>> import numpy as np
@@ -212,10 +212,10 @@ class AdjustContrast(ImageOperation):
 
 
 class AdjustSaturation(ImageOperation):
-    """image * factor + gray * (1 - factor): 0 is without color, 1 the image. Takes uint8 or float32 of (H, W, 3), or a
-    PIL image.
+    """image * factor + gray * (1 - factor): 0 is without color, 1 the image.
 
-    Raises GraphTypeError, GraphValueError for a negative factor, GraphRuntimeError for other images.
+    Takes uint8 or float32 of (H, W, 3), or a PIL image. Raises GraphTypeError, GraphValueError for a negative factor,
+    GraphRuntimeError for other images.
 
     Examples:
         >>> import numpy as np

@@ -249,8 +249,9 @@ class _AffineMap(ImageOperation):
 
 
 class Affine(_AffineMap):
-    """An image turned clockwise by `degrees`, moved by shares of its width and height, scaled, and sheared by degrees,
-    as an array.
+    """An image turned clockwise by `degrees`, moved, scaled and sheared, as an array.
+
+    It is moved by shares of its width and height, and sheared by degrees.
 
     Takes (H, W), (H, W, C) or a PIL image. Raises GraphTypeError, GraphValueError or GraphRuntimeError.
 
@@ -290,9 +291,9 @@ def _share(name: str, value: object) -> float:
 class RandomAffine(_AffineMap):
     """An image turned, moved, scaled and sheared by numbers drawn evenly from (min, max) pairs.
 
-    `degrees` is a pair or one number for minus to plus it. `translate` has the bounds of the move across, and may have
-    those of the move down behind it, as shares of the image; `shear` those across, and down, in degrees. Takes (H, W),
-    (H, W, C) or a PIL image. Raises GraphTypeError, GraphValueError or GraphRuntimeError.
+    `degrees` is a pair or one number for minus to plus it. `translate` has the bounds of the move across, optionally
+    followed by those of the move down, as shares of the image; `shear` those across, and down, in degrees. Takes (H,
+    W), (H, W, C) or a PIL image. Raises GraphTypeError, GraphValueError or GraphRuntimeError.
 
     Examples:
         >>> from PIL import Image

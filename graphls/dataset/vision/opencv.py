@@ -209,7 +209,7 @@ def _sampled(image: Array, size: tuple[int, int], positions: Positions, interpol
         result = np.empty((*size, *known.shape[2:]), known.dtype)
         for part in (slice(start, min(start + rows, size[0])) for start in range(0, size[0], rows)):
             maps = positions(part).astype(np.float32, copy=False)
-            if not moved:  # whole pixels and the steps behind them, as OpenCV 5 does not round floats to steps
+            if not moved:  # whole pixels and their fractions in steps, as OpenCV 5 does not round floats to steps
                 maps = cv2.convertMaps(*maps, cv2.CV_16SC2)
             cv2.remap(known, *maps, getattr(cv2, method), result[part], **border)
         return result

@@ -203,8 +203,9 @@ def padded_pil(operation: object, image: PilImage, sides: Sides, fill: Fill, mod
 
 
 class Pad(ImageOperation):
-    """An image with a border of `padding` pixels: one number, (left and right, top and bottom), or (left, top, right,
-    bottom), of a constant color, or the edge or the mirror of the image.
+    """An image with a border: a constant color, or the edge or the mirror of the image.
+
+    `padding` is its number of pixels: one number, (left and right, top and bottom), or (left, top, right, bottom).
 
     Takes (H, W), (H, W, C) or a PIL image. Raises GraphTypeError, GraphValueError or GraphRuntimeError.
 

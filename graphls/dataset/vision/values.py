@@ -138,8 +138,9 @@ class HWC2CHW(ImageOperation):
 
 
 class ToTensor(ImageOperation):
-    """An image of (H, W, C) or (H, W), divided by 255, as (C, H, W) of `output_type`; raises GraphTypeError,
-    GraphRuntimeError for other shapes.
+    """An image of (H, W, C) or (H, W), divided by 255, as (C, H, W) of `output_type`.
+
+    Raises GraphTypeError, and GraphRuntimeError for other shapes.
 
     Examples:
         >>> import numpy as np

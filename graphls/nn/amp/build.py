@@ -98,7 +98,7 @@ def _cast(network: Cell, level: str, low: DType, keeps_normalisation: bool) -> b
 
 
 class _WithWideLossCell(WithLossCell):
-    """A network and a loss that is computed of float32 predictions and labels."""
+    """A network and a loss that is computed from float32 predictions and labels."""
 
     def construct(self, data: object, label: Any) -> Any:
         widen = partial(map_leaves, partial(in_dtype, target=float32))

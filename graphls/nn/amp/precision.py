@@ -39,7 +39,7 @@ LOWERED = {
     "O1": frozenset({"batch_matmul", "prelu", "ger"}),
     "auto": frozenset({"batch_matmul", "prelu", "einsum", "addmm", "addbmm", "addmv", "baddbmm"}),
 }
-"""Operations that a level computes in 16 bits, wherever they stand."""
+"""Operations that a level computes in 16 bits, in any cell."""
 
 AUTO_WIDE_CELLS = (*NORMALISATIONS, *_cells("GroupNorm", "InstanceNorm1d", "InstanceNorm2d", "LossBase"))
 """Cells that auto computes in float32."""

@@ -68,7 +68,7 @@ def set_auto_parallel_context(**kwargs: object) -> None:
     With `parallel_mode="data_parallel"`, training steps add the gradients of all ranks, or average them with
     `gradients_mean`, and start from the parameters of rank 0, unless `parameter_broadcast=False` is set. `device_num`
     and `global_rank` are those of the process. `comm_fusion={"allreduce": {"mode": "size", "config": 25}}` sets the MB
-    of gradients that travel together. With `enable_parallel_optimizer`, each rank has a part of the states of
+    of gradients that are sent together. With `enable_parallel_optimizer`, each rank has a part of the states of
     optimizers: of those of at least the KB under "parallel_optimizer_threshold" in `parallel_optimizer_config`, by
     default 64.
 

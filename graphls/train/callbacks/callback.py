@@ -82,11 +82,11 @@ class Callback:
         self.epoch_end(run_context)
 
     def on_train_step_begin(self, run_context: RunContext) -> None:
-        """Called before each step of training; in sink mode, before the steps that run in one go."""
+        """Called before each step of training; in sink mode, before the steps that run in one call."""
         self.step_begin(run_context)
 
     def on_train_step_end(self, run_context: RunContext) -> None:
-        """Called after each step of training; in sink mode, after the steps that ran in one go."""
+        """Called after each step of training; in sink mode, after the steps that ran in one call."""
         self.step_end(run_context)
 
     def on_train_end(self, run_context: RunContext) -> None:
@@ -98,11 +98,11 @@ class Callback:
         self.begin(run_context)
 
     def on_eval_epoch_begin(self, run_context: RunContext) -> None:
-        """Called before the dataset of an evaluation is gone through."""
+        """Called before an evaluation iterates over its dataset."""
         self.epoch_begin(run_context)
 
     def on_eval_epoch_end(self, run_context: RunContext) -> None:
-        """Called after the dataset of an evaluation has been gone through."""
+        """Called after an evaluation has iterated over its dataset."""
         self.epoch_end(run_context)
 
     def on_eval_step_begin(self, run_context: RunContext) -> None:

@@ -27,8 +27,8 @@ class LearningRateScheduler(Callback):
     """Sets the learning rate after each step to `learning_rate_function(learning rate, cur_step_num)`.
 
     It holds from the next step on, which is not compiled again. In sink mode this happens after the steps that run in
-    one go. Raises GraphTypeError for anything but a function and, in training, GraphValueError where the learning rate
-    is a list, a schedule or one for each group of parameters.
+    one call. Raises GraphTypeError for anything but a function and, in training, GraphValueError where the learning
+    rate is a list, a schedule or one for each group of parameters.
 
     Examples:
         >>> import numpy as np

@@ -165,7 +165,7 @@ class RunReport(Callback):
             try:
                 self.record = self.page.record = load_record(path)
             except GraphValueError as error:
-                warn(f"The report begins anew: {error.message}")
+                warn(f"The report starts over: {error.message}")
 
     def _last(self) -> int:
         return self._waiting[-1][0] if self._waiting else self.record.last_step

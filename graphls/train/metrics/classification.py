@@ -113,7 +113,7 @@ class Accuracy(EvaluationBase):
 
     @rearrange_inputs
     def update(self, *inputs: object) -> None:
-        """Take in scores (N, C, ...) and labels (N, ...) or one-hot; or zeros and ones of several labels."""
+        """Add scores (N, C, ...) and labels (N, ...) or one-hot; or zeros and ones of several labels."""
         predicted, labels = self._checked(inputs)
         if self._type == "classification":
             right = np.equal(predicted.argmax(axis=1), labels).reshape(-1)
@@ -152,7 +152,7 @@ class TopKCategoricalAccuracy(Mean):
 
     @rearrange_inputs
     def update(self, *inputs: object) -> None:
-        """Take in scores (N, C) and labels (N,) or one-hot (N, C)."""
+        """Add scores (N, C) and labels (N,) or one-hot (N, C)."""
         scores, labels = self._arrays(inputs)
         if scores.ndim == labels.ndim and is_one_hot(labels):
             labels = labels.argmax(axis=1)
@@ -213,7 +213,7 @@ class Retrieval(EvaluationBase):
 
     @rearrange_inputs
     def update(self, *inputs: object) -> None:
-        """Take in scores (N, C, ...) and labels (N, ...) or one-hot; or zeros and ones of several labels."""
+        """Add scores (N, C, ...) and labels (N, ...) or one-hot; or zeros and ones of several labels."""
         predicted, labels = self._one_hot(inputs)
         counts = np.stack([a.sum(axis=0) for a in (predicted * labels, predicted, labels)])
         if self._type == "multilabel" or not self._counts.size:
@@ -343,7 +343,7 @@ class ROC(Metric):
 
     @rearrange_inputs
     def update(self, *inputs: object) -> None:
-        """Take in the scores (N, ...) of the positive class, or (N, C, ...) of all, and the labels (N, ...).
+        """Add the scores (N, ...) of the positive class, or (N, C, ...) of all, and the labels (N, ...).
 
         Raises GraphValueError where their shapes do not fit, or `pos_label` is given for several classes.
         """

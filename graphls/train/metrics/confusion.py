@@ -52,7 +52,7 @@ class ConfusionMatrix(Metric):
 
     @rearrange_inputs
     def update(self, *inputs: object) -> None:
-        """Take in scores (N, C, ...), or classes or scores of the second of two (N, ...), and the classes (N, ...)."""
+        """Add scores (N, C, ...), or classes or scores of the second of two (N, ...), and the classes (N, ...)."""
         predicted, labels = self._arrays(inputs)
         if predicted.ndim == labels.ndim + 1 and predicted.ndim > 1:
             predicted = predicted.argmax(axis=1)
@@ -135,7 +135,7 @@ _MEASURES: dict[str, Callable[[Counts], Array]] = {
     "mk": lambda c: c.ppv + c.npv - 1,
 }
 
-# The axes of (samples, channels) that are summed, one after the other, and whether each sum becomes a mean.
+# The axes of (samples, channels) that are summed in sequence, and whether each sum becomes a mean.
 _DECREASES: dict[str, tuple[tuple[Any, bool], ...]] = {
     "none": (),
     "mean": ((1, True), (0, True)),
@@ -196,7 +196,7 @@ class ConfusionMatrixMetric(Metric):
 
     @rearrange_inputs
     def update(self, *inputs: object) -> None:
-        """Take in predictions and labels, zeros and ones (N, C, ...) of one shape.
+        """Add predictions and labels, zeros and ones (N, C, ...) of one shape.
 
         Raises GraphValueError for other shapes, for labels that are not whole numbers, for predictions (N, C) with
         `calculation_method`, and where `decrease` leaves more than one number.

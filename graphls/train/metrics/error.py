@@ -15,7 +15,7 @@ class _Error(Mean):
 
     @rearrange_inputs
     def update(self, *inputs: object) -> None:
-        """Take in predictions and true values of as many elements, the samples along the first axis."""
+        """Add predictions and true values of as many elements, the samples along the first axis."""
         predicted, labels = self._arrays(inputs)
         if predicted.size != labels.size or not labels.ndim:
             raise misfit(self, "two arrays of as many elements", predicted, labels)
@@ -82,7 +82,7 @@ class Loss(Mean):
 
     @rearrange_inputs
     def update(self, *inputs: object) -> None:
-        """Take in a loss without axes, or a row of them.
+        """Add a loss without axes, or a row of them.
 
         Raises GraphValueError for a loss of several axes.
         """
@@ -118,7 +118,7 @@ class Perplexity(Mean):
 
     @rearrange_inputs
     def update(self, *inputs: object) -> None:
-        """Take in probabilities (..., C) and the labels (...) of their classes.
+        """Add probabilities (..., C) and the labels (...) of their classes.
 
         Raises GraphValueError where their shapes do not fit and for a label that is not a class.
         """
@@ -162,7 +162,7 @@ class Dice(Mean):
 
     @rearrange_inputs
     def update(self, *inputs: object) -> None:
-        """Take in two arrays of the same shape, the samples along the first axis.
+        """Add two arrays of the same shape, the samples along the first axis.
 
         Raises GraphValueError where their shapes differ.
         """

@@ -18,7 +18,7 @@ class OcclusionSensitivity(Metric):
     `pad_val` is the covering value, and `margin` its reach: from i - margin up to and without i + margin along each
     axis, channels too; an int, or a list of one int for each axis but the first. `n_batch` images are computed at once.
     `b_box` is a list [first, last, first, last, ...] of the positions along each axis but the first, where a number
-    below 0 stands for the first or the last; None for all.
+    below 0 means the first or the last; None for all.
 
     Raises GraphTypeError for settings of another type, and GraphValueError for an `n_batch` below 1.
 
@@ -55,7 +55,7 @@ class OcclusionSensitivity(Metric):
 
     @rearrange_inputs
     def update(self, *inputs: Any) -> None:
-        """Take in a network, an image (1, ...) and the number of the class, in the place of those before.
+        """Set the network, an image (1, ...) and the number of the class, in place of earlier ones.
 
         Raises GraphTypeError for anything but a Cell, and for a class that is not an integer; GraphRuntimeError for
         several images or classes; GraphValueError for a class that the network lacks, and for a margin or a box that do

@@ -47,7 +47,7 @@ class CosineSimilarity(Metric):
 
     @rearrange_inputs
     def update(self, *inputs: object) -> None:
-        """Take in a matrix (N, M), in the place of that before; raises GraphValueError for another shape."""
+        """Set the matrix (N, M), in place of an earlier one; raises GraphValueError for another shape."""
         (rows,) = self._arrays(inputs)
         if rows.ndim != 2:
             raise misfit(self, "a matrix, (N, M)", rows)
@@ -104,7 +104,7 @@ class BleuScore(Metric):
 
     @rearrange_inputs
     def update(self, *inputs: Any) -> None:
-        """Take in translations, each a list of words, and for each of them a list of references, lists of words, too.
+        """Add translations, each a list of words, and for each of them a list of references, also lists of words.
 
         Raises GraphValueError for other than 2 inputs, for as many lists of references as there are no translations,
         and for a translation without reference; GraphTypeError for anything but a list or tuple.

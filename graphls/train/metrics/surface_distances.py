@@ -30,7 +30,7 @@ class SurfaceMetric(Metric):
 
     @rearrange_inputs
     def update(self, *inputs: Any) -> None:
-        """Take in a predicted and a true image of one shape, and the number that stands where the region is.
+        """Set a predicted and a true image of one shape, and the number that marks the region in them.
 
         They replace the images before. Raises GraphTypeError for a label that is not a number, and GraphValueError
         for one that is in neither image, and for images of different shapes.
