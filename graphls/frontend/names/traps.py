@@ -62,9 +62,7 @@ KEEP_PROB = Trap(
     "drops a tenth",
     "`nn.Dropout(p=0.1)`",
     "the number is below 0.5 and has no name",
-    lambda call: "keep_prob" in call.by_position
-    and call.values.get("p") is None
-    and _is_small(call, "keep_prob", 0.5),
+    lambda call: "keep_prob" in call.by_position and call.values.get("p") is None and _is_small(call, "keep_prob", 0.5),
     "{name}({keep_prob}) keeps {keep_prob:.0%} of the elements and drops the others, as its first argument is "
     "MindSpore's keep_prob; write p={keep_prob} to drop {keep_prob:.0%}, or keep_prob={keep_prob} if that is meant.",
 )

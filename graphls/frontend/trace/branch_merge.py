@@ -24,6 +24,7 @@ from graphls.ir.types import DType
 Template = Callable[[Sequence[Symbol]], Any]
 """A function that builds the merged object from the outputs of the cond."""
 
+
 class Unbound:
     """The placeholder for the value of an unbound variable."""
 
@@ -92,7 +93,7 @@ def merge_branches(
     written = list(dict.fromkeys((*first.states, *second.states)))
     # A state that only one branch writes keeps, behind the other one, its value from before both.
     states = [merge.output(*(e.states.get(p) or tracer.current(p) for e in merge.branches)) for p in written]
-    shown = [merge.shown(item, i) for i, ending in enumerate(merge.branches) for item in ending.shown]
+    shown = [merge.shown(item, i) for i, branch in enumerate(merge.branches) for item in branch.shown]
     outputs = merge.emitted(condition)
     for item in shown:
         show_here(tracer, item(outputs))

@@ -54,7 +54,6 @@ class ClosureVariables:
         """The referenced objects; as long as they are retained, no other object has their identity."""
         return [reference.value() for reference in self.references]
 
-
     def changed(self, before: tuple[object, ...]) -> str:
         """The names of the references whose objects differ from those of an earlier key."""
         pairs = zip(self.references, before, self.key(), strict=False)

@@ -35,6 +35,7 @@ RULES: list[tuple[str, Rule]] = []
 SUMS: list[tuple[str, Rule]] = []
 """Patterns of a sum behind a product, which are tried after later sums have been folded into it."""
 
+
 def _composes(*texts: str, rules: list[tuple[str, Rule]] = RULES) -> Callable[[Rule], Rule]:
     def add(rule: Rule) -> Rule:
         rules.extend((text, rule) for text in texts)
@@ -43,9 +44,12 @@ def _composes(*texts: str, rules: list[tuple[str, Rule]] = RULES) -> Callable[[R
     return add
 
 
-def _simple(text: str, name: str, since: int, **fixed: Any) -> None:
-    """An operator of one operand, `x`, whose attributes are fixed."""
-    RULES.append((text, lambda e, node, match: Operator(name, since, (match["x"],), fixed)))
+def _simple(
+    text: str, name: str, since: int, attributes_of: Callable[[Match], Mapping[str, Any]] = lambda match: {},
+    **fixed: Any,
+) -> None:  # fmt: skip
+    """An operator of one operand, `x`, whose attributes are fixed or numbers of the pattern."""
+    RULES.append((text, lambda e, node, match: Operator(name, since, (match["x"],), {**fixed, **attributes_of(match)})))
 
 
 _simple("mul(mul(x, 0.5), add(erf(mul(x, 0.7071067811865476)), 1.0))", "Gelu", 20)
@@ -59,17 +63,11 @@ _simple(
 )  # fmt: skip
 _simple("where(greater(x, 0.0), x, expm1(where(greater(x, 0.0), 0.0, x)))", "Elu", 6, alpha=1.0)
 _simple("mul(x, tanh(softplus(x)))", "Mish", 18)
-
-
-@_composes("where(greater(x, 0.0), mul(x, GAMMA), mul(expm1(where(greater(x, 0.0), 0.0, x)), PRODUCT))")
-def _selu(e: Builder, node: Node, match: Match) -> Operator:
-    gamma, product = match["GAMMA"], match["PRODUCT"]
-    return Operator("Selu", 6, (match["x"],), {"alpha": product / gamma, "gamma": gamma})
-
-
-@_composes("where(greater(x, 0.0), x, mul(x, SLOPE))")
-def _leaky_relu(e: Builder, node: Node, match: Match) -> Operator:
-    return Operator("LeakyRelu", 6, (match["x"],), {"alpha": match["SLOPE"]})
+_simple(
+    "where(greater(x, 0.0), mul(x, GAMMA), mul(expm1(where(greater(x, 0.0), 0.0, x)), PRODUCT))",
+    "Selu", 6, lambda match: {"alpha": match["PRODUCT"] / match["GAMMA"], "gamma": match["GAMMA"]},
+)  # fmt: skip
+_simple("where(greater(x, 0.0), x, mul(x, SLOPE))", "LeakyRelu", 6, lambda match: {"alpha": match["SLOPE"]})
 
 
 @_composes("where(greater(x, 0.0), x, mul(x, slope))")
@@ -78,14 +76,9 @@ def _p_relu(e: Builder, node: Node, match: Match) -> Operator | None:
     return Operator("PRelu", 16, (x, slope)) if slope.type.rank <= x.type.rank else None
 
 
-@_composes("minimum(relu(x), HIGH)")
-def _clip_at_zero(e: Builder, node: Node, match: Match) -> Operator:
-    return Operator("Clip", 13, (match["x"], e.constant(0.0, float32), e.constant(match["HIGH"], float32)))
-
-
-@_composes("minimum(maximum(x, LOW), HIGH)")
-def _clip(e: Builder, node: Node, match: Match) -> Operator | None:
-    low, high = match["LOW"], match["HIGH"]
+@_composes("minimum(relu(x), HIGH)", "minimum(maximum(x, LOW), HIGH)")
+def _clip(e: Builder, node: Node, match: Match) -> Operator:
+    low, high = match.numbers.get("LOW", 0.0), match["HIGH"]
     return Operator("Clip", 13, (match["x"], e.constant(low, float32), e.constant(high, float32)))
 
 
@@ -177,7 +170,6 @@ def _affine(e: Builder, node: Node, match: Match) -> Operator | None:
     fits = x.type.rank == w.type.rank == 2 and b.is_state and b.type.shape in ((1,), node.output.type.shape[1:])
     options = {"transA": int(match["A"] or 0), "transB": int(match["B"] or 0)}
     return Operator("Gemm", 13, (x, w, b), options) if fits else None
-
 
 
 @_composes(
