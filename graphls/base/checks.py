@@ -30,10 +30,19 @@ def _no_number(cell: str, name: str, value: object) -> GraphTypeError:
 
 def positive_int(cell: str, name: str, value: object) -> int:
     """An integer of 1 or more; raises GraphTypeError or GraphValueError otherwise."""
-    text = f"For {cell!r}, the {name!r} must be int and must > 0, but got {_described(value)}."
+    return _int_from(cell, name, value, 1, "> 0")
+
+
+def not_negative_int(cell: str, name: str, value: object) -> int:
+    """An integer of 0 or more; raises GraphTypeError or GraphValueError otherwise."""
+    return _int_from(cell, name, value, 0, ">= 0")
+
+
+def _int_from(cell: str, name: str, value: object, least: int, bound: str) -> int:
+    text = f"For {cell!r}, the {name!r} must be int and must {bound}, but got {_described(value)}."
     if isinstance(value, bool) or not isinstance(value, int):
         raise GraphTypeError(text)
-    if value < 1:
+    if value < least:
         raise GraphValueError(text)
     return value
 
@@ -88,16 +97,6 @@ def boolean(cell: str, name: str, value: object) -> bool:
     """A bool; raises GraphTypeError otherwise."""
     if not isinstance(value, bool):
         raise GraphTypeError(f"For {cell!r}, the {name!r} must be bool, but got {value!r}.")
-    return value
-
-
-def not_negative_int(cell: str, name: str, value: object) -> int:
-    """An integer of 0 or more; raises GraphTypeError or GraphValueError otherwise."""
-    text = f"For {cell!r}, the {name!r} must be int and must >= 0, but got {_described(value)}."
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise GraphTypeError(text)
-    if value < 0:
-        raise GraphValueError(text)
     return value
 
 
