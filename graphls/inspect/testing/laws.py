@@ -1,4 +1,4 @@
-"""The laws of primitives, of this project and of others, which hold on each of their samples.
+"""The laws of primitives, built in or from plugins, which hold on each of their samples.
 
 Each is a function of the primitive, a sample and a float dtype, in which the float32 operands of the sample are drawn;
 it raises AssertionError, or whatever a rule of the primitive raises. `LAWS` lists them with their dtypes.
