@@ -265,18 +265,18 @@ class Tree:
         dots = "..." if cell._cells and branch.first is not None else ""
         branch.text = f"{shown(type(cell).__name__)}({', '.join(filter(None, (cell.extend_repr(), dots)))})"
         if branch.first is None:
-            branch.own = list(self._own(cell, branch, path))
+            branch.own = list(self._describe_parameters(cell, branch, path))
             branch.inner = [self.branch(child, key, _joined(path, key)) for key, child in cell._cells.items()]
             branch.count += sum(inner.count for inner in branch.inner)
             branch.trainable += sum(inner.trainable for inner in branch.inner)
         return branch
 
-    def _own(self, cell: CellDisplay, branch: Branch, path: str) -> Iterator[str]:
+    def _describe_parameters(self, cell: CellDisplay, branch: Branch, path: str) -> Iterator[str]:
         """Count the parameters of a cell itself, and describe them one by one, or by number for a long tuple."""
         for name, part in cell._params.items():
             if isinstance(part, ParameterTuple):
                 others = [p for p in part if id(p) in self.attributes or self._count(branch, p, _joined(path, p.name))]
-                yield f"{shown(name)} {_listed(part)}{_elsewhere(len(others), len(part))}"
+                yield f"{shown(name)} {_listed(part)}{_note_of_others(len(others), len(part))}"
             elif isinstance(part, Parameter):
                 before = self._count(branch, part, _joined(path, name))
                 yield f"{shown(name)} {part.type}" + (f" (counted at {before})" if before is not None else "")
@@ -298,7 +298,7 @@ def _listed(parameters: ParameterTuple) -> str:
     return f"of {len(parameters)} tensors"
 
 
-def _elsewhere(others: int, count: int) -> str:
+def _note_of_others(others: int, count: int) -> str:
     if not others:
         return ""
     return f" ({'' if others == count else f'{others} of them '}counted elsewhere)"

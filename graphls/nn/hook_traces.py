@@ -153,7 +153,7 @@ class _HostHook:
         self.structure = structure(expected)
         self.expected = [tensor_of(leaf) for leaf in leaves(expected) if is_tensor(leaf)]
         self.tensor_mask = [is_tensor(leaf) for leaf in leaves(arguments)]
-        self.pulls: dict[Hashable, Callable[..., Any]] = {}
+        self.gradient_functions: dict[Hashable, Callable[..., Any]] = {}
         self.last: tuple[Replayed, list[Tensor]] | None = None
 
     def forward(self) -> Callable[..., tuple[Array, ...]]:
@@ -175,7 +175,7 @@ class _HostHook:
         args = self._nest(self.arguments, numbers)
         outputs = self.hook(self.cell, *args)
         if outputs is None:
-            outputs = self._same(args)
+            outputs = self._original_value(args)
         if structure(outputs) != self.structure:
             text = "A hook gives the same kind of nest each time that it is called under a gradient"
             raise GraphTypeError(f"{text}, not once {self.structure} and once {structure(outputs)}.")
@@ -186,7 +186,7 @@ class _HostHook:
         flat = leaves(tree)
         return rebuild(tree, [next(items) if is_tensor(leaf) else leaf for leaf in flat])
 
-    def _same(self, args: tuple[Any, ...]) -> Any:
+    def _original_value(self, args: tuple[Any, ...]) -> Any:
         """The value that the hook would have replaced: the corresponding one of these arguments."""
         if self.replaced is self.arguments:
             return args
@@ -196,21 +196,21 @@ class _HostHook:
         """The gradients by the hook's arguments and its parameters, as host calls in the graph of the gradient."""
         *inputs, results, seeds = arguments
         of = [tensor for tensor in inputs if tensor.dtype.is_float]
-        gradients: Iterator[Any] = iter(py_func(self._pulled, tuple(of), *leaves(seeds), *leaves(results)))
+        gradients: Iterator[Any] = iter(py_func(self._computed_gradients, tuple(of), *leaves(seeds), *leaves(results)))
         return [next(gradients) if tensor.dtype.is_float else None for tensor in inputs]
 
-    def _pulled(self, *arrays: Array) -> tuple[Array, ...]:
+    def _computed_gradients(self, *arrays: Array) -> tuple[Array, ...]:
         assert self.last is not None, "the graph has called the hook before"
         replayed, numbers = self.last
         seeds = tuple(map(Tensor, arrays[: len(self.expected)]))
         sources = (*numbers, *(p.value() for p in self.parameters))
         tensors = (*sources, *replayed.constants)
-        gradients = self._pull(replayed)(tensors, seeds)[: len(sources)]
+        gradients = self._gradient_function(replayed)(tensors, seeds)[: len(sources)]
         return tuple(g.asnumpy() for g, source in zip(gradients, sources, strict=True) if source.dtype.is_float)
 
-    def _pull(self, replayed: Replayed) -> Callable[..., Any]:
+    def _gradient_function(self, replayed: Replayed) -> Callable[..., Any]:
         """The compiled function of the gradients, shared by hooks that compute the same each time."""
         key = replayed.key
-        if key is None or key not in self.pulls:
-            self.pulls[key] = compiled_outside(replayed.pulled, replayed, ())
-        return self.pulls[key]
+        if key is None or key not in self.gradient_functions:
+            self.gradient_functions[key] = compiled_outside(replayed.pulled, replayed, ())
+        return self.gradient_functions[key]

@@ -254,7 +254,7 @@ class RecurrentLayer(Cell):
             outputs = []
             for number in range(layer * self.directions, (layer + 1) * self.directions):
                 start = tuple(state[number] for state in states)
-                state, output = self._one_direction(number, x, start, running)
+                state, output = self._run_direction(number, x, start, running)
                 last.append(state)
                 outputs.append(output)
             x = outputs[0] if len(outputs) == 1 else ops.concat(outputs, axis=-1)
@@ -282,19 +282,19 @@ class RecurrentLayer(Cell):
             return (ops.zeros(shape, x.dtype),) * self.gates.states
         return state_of_shape(type(self).__name__, hx, self.gates.states, shape)
 
-    def _one_direction(self, number: int, x: Tensor, start: State, running: Tensor | None) -> tuple[State, Tensor]:
+    def _run_direction(self, number: int, x: Tensor, start: State, running: Tensor | None) -> tuple[State, Tensor]:
         """The last state and the hidden states of all time steps, for the weights with this number."""
         gates, biases = self.gates, (self.b_ih_list[number], self.b_hh_list[number]) if self.has_bias else ()
         weights = (self.w_ih_list[number], self.w_hh_list[number], *biases)
         is_reverse = bool(number % self.directions)
         if _is_long(x):
-            state, output = _in_a_graph(gates, is_reverse)(x, running, start, tuple(map(tensor_of, weights)))
+            state, output = _compiled_scan(gates, is_reverse)(x, running, start, tuple(map(tensor_of, weights)))
         else:
-            state, output = _along(gates, is_reverse, x, running, start, weights)
+            state, output = _scan_direction(gates, is_reverse, x, running, start, weights)
         return state, output if running is None else ops.where(running, output, ops.zeros_like(output))
 
 
-def _along(
+def _scan_direction(
     gates: Gates, is_reverse: bool, x: Tensor, running: Tensor | None, start: State, weights: tuple[Any, ...]
 ) -> tuple[State, Tensor]:
     """The last state and the hidden states of all time steps, for the weights and biases of one direction."""
@@ -316,9 +316,9 @@ def _along(
 
 
 @cache
-def _in_a_graph(gates: Gates, is_reverse: bool) -> Callable[..., tuple[State, Tensor]]:
-    """`_along`, compiled for each combination of input types."""
-    return compiler().derived_cache(_along, (), partial(_along, gates, is_reverse))
+def _compiled_scan(gates: Gates, is_reverse: bool) -> Callable[..., tuple[State, Tensor]]:
+    """`_scan_direction`, compiled for each combination of input types."""
+    return compiler().derived_cache(_scan_direction, (), partial(_scan_direction, gates, is_reverse))
 
 
 def _is_long(x: Tensor) -> bool:

@@ -97,12 +97,12 @@ class GradAccumulationCell(Cell):
         self.micro_size = positive_int("GradAccumulationCell", "micro_size", micro_size)
 
     def construct(self, *inputs: object) -> Any:
-        total = self.network(*self._part(inputs, 0))
+        total = self.network(*self._micro_batch(inputs, 0))
         for number in range(1, self.micro_size):
-            total = _sum(total, self.network(*self._part(inputs, number)))
+            total = _sum(total, self.network(*self._micro_batch(inputs, number)))
         return total
 
-    def _part(self, inputs: tuple[object, ...], number: int) -> tuple[Any, ...]:
+    def _micro_batch(self, inputs: tuple[object, ...], number: int) -> tuple[Any, ...]:
         part: tuple[Any, ...] = map_leaves(lambda x: self._slice(x, number) if is_tensor(x) else x, inputs)
         return part
 

@@ -159,7 +159,7 @@ class Feed:
     def epoch(self) -> Iterator[Row]:
         """The rows of the next epoch; raises GraphValueError for a row of another number of columns."""
         rows = map(self._row, self.iterator)
-        return rows if self.reset is None else _then(rows, self.reset)
+        return rows if self.reset is None else _with_reset(rows, self.reset)
 
     def endless(self) -> Iterator[Row]:
         """The rows of all epochs in sequence; raises GraphValueError where an epoch has none."""
@@ -192,7 +192,7 @@ class Feed:
         self._fits = count
 
 
-def _then(rows: Iterator[Row], reset: Callable[[], object]) -> Iterator[Row]:
+def _with_reset(rows: Iterator[Row], reset: Callable[[], object]) -> Iterator[Row]:
     """The rows, with a call of `reset` when they end or the consumer stops."""
     try:
         yield from rows

@@ -44,7 +44,7 @@ def _copied(
         if choice_func is not None and choice_func(name) is False:
             continue
         entry = entry_of(name, value)
-        _warn_of_twin(name, entries.get(name), entry)
+        _warn_of_duplicate(name, entries.get(name), entry)
         entries[name] = entry
     for name, value in _checked_appendix(append_dict).items():
         entries.pop(name, None)
@@ -114,8 +114,8 @@ def _checked_appendix(append_dict: object) -> dict[str, Any]:
     return append_dict
 
 
-def _warn_of_twin(name: str, known: Entry | None, entry: Entry) -> None:
-    if known is not None and not _are_same(known, entry):
+def _warn_of_duplicate(name: str, earlier: Entry | None, entry: Entry) -> None:
+    if earlier is not None and not _are_same(earlier, entry):
         warn(f"Two parameters are called {name!r} and differ; a checkpoint holds one of each name, so one is lost.")
 
 
@@ -156,11 +156,11 @@ def load_param_into_net(
     targets = list(net.get_parameters())
     sources = {name: name for name in {p.name for p in targets} if name in parameter_dict}
     if not strict:
-        sources.update(_behind_a_prefix([p for p in targets if p.name not in sources], parameter_dict))
+        sources.update(_match_by_prefix([p for p in targets if p.name not in sources], parameter_dict))
     if RANDOM_STATE in parameter_dict and COUNTER in sources and RANDOM_STATE not in sources:
         targets.append(random.random_state())
         sources[RANDOM_STATE] = RANDOM_STATE
-    values = [(p, _fitting(p, parameter_dict[sources[p.name]], strict)) for p in targets if p.name in sources]
+    values = [(p, _checked_array(p, parameter_dict[sources[p.name]], strict)) for p in targets if p.name in sources]
     for parameter, value in values:
         parameter.set_data(value)
     missing = [p.name for p in targets if p.name not in sources]
@@ -186,7 +186,7 @@ def _check_arguments(net: object, parameter_dict: object) -> None:
             )
 
 
-def _behind_a_prefix(missing: list[Parameter], parameter_dict: Mapping[str, object]) -> dict[str, str]:
+def _match_by_prefix(missing: list[Parameter], parameter_dict: Mapping[str, object]) -> dict[str, str]:
     """The names of missing parameters with the shortest prefix that leads to all of them."""
     if not missing:
         return {}
@@ -194,7 +194,7 @@ def _behind_a_prefix(missing: list[Parameter], parameter_dict: Mapping[str, obje
     prefixes = [name[: -len(first) + 1] for name in parameter_dict if name.endswith(first)]
     for prefix in sorted(prefixes, key=len):
         if all(_has_shape(parameter_dict.get(prefix + p.name), p) for p in missing):
-            warn(f"The names in the checkpoint begin with {prefix!r}, those in the network do not; they are taken so.")
+            warn(f"The names in the checkpoint begin with {prefix!r}, unlike those in the network; it is ignored.")
             return {p.name: prefix + p.name for p in missing}
     return {}
 
@@ -203,7 +203,7 @@ def _has_shape(value: object, parameter: Parameter) -> bool:
     return isinstance(value, Tensor) and value.shape == parameter.shape
 
 
-def _fitting(parameter: Parameter, value: Any, strict: bool) -> Array:
+def _checked_array(parameter: Parameter, value: Any, strict: bool) -> Array:
     """The array of a value that fits a parameter."""
     if isinstance(value, str):
         raise GraphRuntimeError(f"{parameter.name} is a string in the checkpoint, not a tensor.")

@@ -76,13 +76,13 @@ def _value(data: bytes, position: int) -> tuple[Any, int]:
 
 def packed(entries: Mapping[str, float | str]) -> bytes:
     """A map of names to numbers and texts, each in the fewest bytes; floats in 4 bytes where these are exact."""
-    parts = [_headed(len(entries), 0x80, 16, ((0xDE, 2), (0xDF, 4)))]
+    parts = [_length_header(len(entries), 0x80, 16, ((0xDE, 2), (0xDF, 4)))]
     for name, value in entries.items():
         parts += _packed_text(name), _packed_value(value)
     return b"".join(parts)
 
 
-def _headed(count: int, fixed: int, below: int, wide: tuple[tuple[int, int], ...]) -> bytes:
+def _length_header(count: int, fixed: int, below: int, wide: tuple[tuple[int, int], ...]) -> bytes:
     """A length in the first byte if it is below a bound, else in the bytes after it, as many as it needs."""
     if count < below:
         return bytes([fixed | count])
@@ -92,7 +92,7 @@ def _headed(count: int, fixed: int, below: int, wide: tuple[tuple[int, int], ...
 
 def _packed_text(text: str) -> bytes:
     data = text.encode("utf-8")
-    return _headed(len(data), 0xA0, 32, ((0xD9, 1), (0xDA, 2), (0xDB, 4))) + data
+    return _length_header(len(data), 0xA0, 32, ((0xD9, 1), (0xDA, 2), (0xDB, 4))) + data
 
 
 def _packed_value(value: float | str) -> bytes:

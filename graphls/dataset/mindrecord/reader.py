@@ -351,10 +351,10 @@ class FileReader:
 
 def plain_row(row: Row, schema: Schema) -> Row:
     """A row with Python's numbers, strings and bytes, and arrays."""
-    return {name: _plain(value, schema[name]["type"]) for name, value in row.items()}
+    return {name: _plain_value(value, schema[name]["type"]) for name, value in row.items()}
 
 
-def _plain(value: Any, kind: str) -> Any:
+def _plain_value(value: Any, kind: str) -> Any:
     if kind == "bytes":
         return value.tobytes()
     return value.item() if isinstance(value, np.generic) else value

@@ -135,10 +135,10 @@ class Pages:
         raw = next(p for p in self._pages if any(g["id"] == group_id for g in _groups(p)))
         (group,) = (g for g in _groups(raw) if g["id"] == group_id)
         self._first, self._blob_page = page["start_row_id"], page["page_id"]
-        self._raws, self._blobs = self._cut(raw, group["offset"]), self._cut(page, 0)
+        self._raws, self._blobs = self._content_from(raw, group["offset"]), self._content_from(page, 0)
         raw["row_group_ids"].remove(group)
 
-    def _cut(self, page: Page, offset: int) -> bytearray:
+    def _content_from(self, page: Page, offset: int) -> bytearray:
         """The content of a page from an offset on, which is then its end."""
         self._file.seek(page["page_id"] * self._layout.page_size + offset)
         data = bytearray(self._file.read(page["page_size"] - offset))
@@ -299,7 +299,7 @@ class FileWriter:
         schemas.remove_misfits(raw_data, self._layout.schema)
         rows = [(packed(schemas.raw_entries(self._layout.schema, row)), self._blob(row)) for row in raw_data]
         start = 0
-        for file, count in zip(self._files, self._shares(len(rows)), strict=True):
+        for file, count in zip(self._files, self._row_counts(len(rows)), strict=True):
             for raw, blob in rows[start : start + count]:
                 file.add(raw, *blob)
             start += count
@@ -327,7 +327,7 @@ class FileWriter:
             return (parts[0] if parts else bytes(4)), saved
         return b"".join(len(part).to_bytes(8, "big") + part for part in parts), saved
 
-    def _shares(self, count: int) -> list[int]:
+    def _row_counts(self, count: int) -> list[int]:
         """The number of new rows for each file: an equal part, and one more for those with the fewest rows so far."""
         least, more = divmod(count, len(self._files))
         chosen = sorted(range(len(self._files)), key=lambda i: len(self._files[i]))[:more]

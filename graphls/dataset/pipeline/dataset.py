@@ -228,7 +228,7 @@ class Dataset(Node):
         """
         node = self if columns is None else self.project(columns)
         finish = list_finisher(boolean("output_numpy", output_numpy), boolean("do_copy", do_copy))
-        return DatasetIterator(node, _passes(num_epochs), self._take_position(), finish)
+        return DatasetIterator(node, _passes(num_epochs), self._next_position(), finish)
 
     def create_dict_iterator(
         self, num_epochs: int = -1, output_numpy: bool = False, do_copy: bool = False
@@ -238,7 +238,7 @@ class Dataset(Node):
         Raises GraphValueError for a `num_epochs` that is neither 1 or more nor -1.
         """
         finish = dict_finisher(self.columns, boolean("output_numpy", output_numpy), boolean("do_copy", do_copy))
-        return DatasetIterator(self, _passes(num_epochs), self._take_position(), finish)
+        return DatasetIterator(self, _passes(num_epochs), self._next_position(), finish)
 
     def set_init_step(self, init_step: int) -> None:
         """Start the next iterator as if `init_step` of its rows had been read: in a later pass, at a later row.
@@ -252,7 +252,7 @@ class Dataset(Node):
         """The number of rows that the next iterator skips."""
         return self._init_step
 
-    def _take_position(self) -> tuple[int, int]:
+    def _next_position(self) -> tuple[int, int]:
         """The pass and the row at which the next iterator starts."""
         step, self._init_step = self._init_step, 0
         if step == 0:
@@ -262,9 +262,9 @@ class Dataset(Node):
             raise GraphValueError("A dataset without rows has no step to start at.")
         if size == inf:
             return 0, step
-        return divmod(step, int(size)) if self.is_indexed else self._walked(step)
+        return divmod(step, int(size)) if self.is_indexed else self._position_by_counting(step)
 
-    def _walked(self, step: int) -> tuple[int, int]:
+    def _position_by_counting(self, step: int) -> tuple[int, int]:
         """The pass and the row of a step of a node whose passes may differ in length; earlier passes are counted."""
         epoch = 0
         while (rows := self._rows_of(epoch, step + 1)) <= step:
@@ -333,17 +333,17 @@ def page_of(node: Node) -> str:
 
 
 def _table(node: Node) -> Table:
-    nodes = list(_below(node, 0))
+    nodes = list(_with_descendants(node, 0))
     rows = [_row(each, depth) for each, depth in nodes[:MOST_NODES]]
     rest = [(f"({len(nodes) - MOST_NODES} more)", "", "", "")] if len(nodes) > MOST_NODES else []
     return Table(HEADER, [*rows, *rest], texts=3)
 
 
-def _below(node: Node, depth: int) -> Iterator[tuple[Node, int]]:
+def _with_descendants(node: Node, depth: int) -> Iterator[tuple[Node, int]]:
     """A node and all nodes below it with their depth; only several children are indented."""
     yield node, depth
     for child in node.children:
-        yield from _below(child, depth + (len(node.children) > 1))
+        yield from _with_descendants(child, depth + (len(node.children) > 1))
 
 
 def _row(node: Node, depth: int) -> tuple[str, ...]:

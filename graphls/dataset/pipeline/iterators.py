@@ -213,7 +213,7 @@ class DatasetIterator:
             with self._lock:
                 if self._is_open and self._epoch == epoch:
                     self._advance()
-            raise self._ended()
+            raise self._end_of_pass()
         self._mine.has_row = True
         return row
 
@@ -221,15 +221,15 @@ class DatasetIterator:
         """The pass of this thread, and the function of its next row; raises StopIteration where it has ended."""
         with self._lock:
             if self._mine.epoch not in (None, self._epoch):
-                raise self._ended()
+                raise self._end_of_pass()
             if not self._is_open:
                 if self._epoch == self._end:
-                    raise self._ended()
+                    raise self._end_of_pass()
                 self._feed.open(self._epoch, self._start)
                 self._is_open = True
             return self._epoch, self._feed.take
 
-    def _ended(self) -> StopIteration:
+    def _end_of_pass(self) -> StopIteration:
         """The end of the pass of this thread, which then reads no pass."""
         self._mine.epoch = None
         return StopIteration()
@@ -266,13 +266,13 @@ def _type(dtype: ArrayDType, shape: tuple[int, ...]) -> Type:
 
 def list_finisher(output_numpy: bool, do_copy: bool) -> Callable[[Row], list[Any]]:
     """The conversion of a row to the list of a tuple iterator."""
-    convert: Callable[[Array], Any] = _same if output_numpy else as_tensor
+    convert: Callable[[Array], Any] = _unchanged if output_numpy else as_tensor
     if do_copy:
         return lambda row: [with_arrays(item, lambda array: convert(array.copy())) for item in row]
     return lambda row: [with_arrays(item, convert) for item in row]
 
 
-def _same(array: Array) -> Array:
+def _unchanged(array: Array) -> Array:
     return array
 
 

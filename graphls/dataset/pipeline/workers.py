@@ -52,7 +52,7 @@ class Pace:
         self.crew = self._workers = workers
         self._tries = not processes and workers > 1
         self._together: float | None = None  # rows a second of all workers, where one alone is tried
-        self._left = 0  # answers until another number of workers is tried
+        self._answers_until_trial = 0  # answers until another number of workers is tried
         self._begin(workers)
 
     @property
@@ -75,9 +75,9 @@ class Pace:
         self._heard, self._rows, self._seconds = 0, 0, 0.0
 
     def _measure(self, rows: int, seconds: float) -> None:
-        if self._left:
-            self._left -= 1
-            if not self._left:
+        if self._answers_until_trial:
+            self._answers_until_trial -= 1
+            if not self._answers_until_trial:
                 self._begin(self._workers)
             return
         self._heard += 1
@@ -94,7 +94,7 @@ class Pace:
             return
         alone_is_as_fast = self._together is not None and self._together < 1.1 * speed
         self.crew = 1 if alone_is_as_fast else self._workers
-        self._together, self._left = None, TERM
+        self._together, self._answers_until_trial = None, TERM
 
 
 class DatasetError(GraphRuntimeError):

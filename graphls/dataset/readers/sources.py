@@ -95,7 +95,7 @@ class Columns:
         """
         if self.types or set(map(type, items)) != {tuple} or set(map(len, items)) != {self.width}:
             return ()
-        columns = tuple(map(_side, zip(*items, strict=True)))
+        columns = tuple(map(_column_array, zip(*items, strict=True)))
         return () if any(column is None for column in columns) else columns
 
     def _typed(self, row: Row, item: Any) -> Row:
@@ -113,7 +113,7 @@ class Columns:
         return array.astype(type)
 
 
-def _side(column: tuple[object, ...]) -> Any:
+def _column_array(column: tuple[object, ...]) -> Any:
     """A column of arrays as it is, one of numbers of one type as an array; None for others."""
     kinds = set(map(type, column))
     if kinds == {Plain}:
@@ -220,13 +220,13 @@ class Choice:
         count = self.num_samples
         if self.sampler is not None:
             sampler = samplers.as_sampler(self.sampler)
-            return sampler if count is None else _among(sampler, samplers.SequentialSampler(num_samples=count))
+            return sampler if count is None else _combined(sampler, samplers.SequentialSampler(num_samples=count))
         if self.num_shards is not None and self.shard_id is not None:
             return samplers.DistributedSampler(self.num_shards, self.shard_id, self.shuffle is not False, count)
         kind = samplers.SequentialSampler if self.shuffle is False else samplers.RandomSampler
         return kind(num_samples=count)
 
 
-def _among(child: Sampler, sampler: Sampler) -> Sampler:
+def _combined(child: Sampler, sampler: Sampler) -> Sampler:
     sampler.add_child(child)
     return sampler

@@ -176,7 +176,7 @@ _CHINESE_BEYOND = (
 _PLANE, _LAST = 0xFFFF, 0xE007F  # the end of the basic plane; the last punctuation or control character
 
 
-def _reach(text: str) -> int:
+def _last_character(text: str) -> int:
     """The last character that the classes of a pattern must cover: Python searches smaller classes faster."""
     return 0x7F if text.isascii() else _PLANE if ord(max(text)) <= _PLANE else _LAST
 
@@ -259,10 +259,10 @@ class BasicTokenizer(TextOperation):
             text = strings.normalized(strings.folded(text), NormalizeForm.NFD).translate(_WITHOUT_MARKS)
         else:
             text = strings.normalized(text, self.normalization_form)
-        return _control_pattern(_reach(text)).sub(" ", text)
+        return _control_pattern(_last_character(text)).sub(" ", text)
 
     def _pattern(self, text: str) -> re.Pattern[str]:
-        return _token_pattern(self.keep_whitespace, _reach(text))
+        return _token_pattern(self.keep_whitespace, _last_character(text))
 
 
 class WordpieceTokenizer(TextOperation):

@@ -166,7 +166,7 @@ class _Augment(ImageOperation):
         """The image after the drawn operations."""
         raise NotImplementedError
 
-    def _done(self, image: Array, name: str, strength: float) -> Array:
+    def _apply_named(self, image: Array, name: str, strength: float) -> Array:
         """The image after the operation of a name; a strength with two directions has a random sign."""
         if name == "Identity":
             return image
@@ -233,7 +233,7 @@ class AutoAugment(_Augment, _Policy):
         table = POLICIES[self.policy]
         for name, prob, level in table[generator().integers(len(table))]:
             if generator().random() < prob:
-                image = self._done(image, name, _strengths(name, 10, image.shape[:2], wide=False)[level])
+                image = self._apply_named(image, name, _strengths(name, 10, image.shape[:2], wide=False)[level])
         return image
 
 
@@ -279,7 +279,7 @@ class RandAugment(_Augment, _Bins, _Strength):
         for choice_of in generator().integers(len(_RANDOM), size=self.num_ops):
             name = _RANDOM[choice_of]
             strengths = _strengths(name, self.num_magnitude_bins, image.shape[:2], wide=False)
-            image = self._done(image, name, strengths[self.magnitude])
+            image = self._apply_named(image, name, strengths[self.magnitude])
         return image
 
 
@@ -304,4 +304,4 @@ class TrivialAugmentWide(_Augment, _Bins):
     def augmented(self, image: Array) -> Array:
         name = _RANDOM[generator().integers(len(_RANDOM))]
         strengths = _strengths(name, self.num_magnitude_bins, image.shape[:2], wide=True)
-        return self._done(image, name, strengths[generator().integers(self.num_magnitude_bins)])
+        return self._apply_named(image, name, strengths[generator().integers(self.num_magnitude_bins)])

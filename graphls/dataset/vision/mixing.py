@@ -165,9 +165,9 @@ def _checked_batch(operation: object, image: object, label: object) -> Batch:
     return image, label
 
 
-def _mixed_labels(label: Array, other: Array, share: float) -> Array:
-    mixed = label.astype(np.float32) * np.float32(share) + other.astype(np.float32) * np.float32(1 - share)
-    return np.asarray(mixed)
+def _blended(array: Array, other: Array, share: float) -> Array:
+    """array * share + other * (1 - share), in float32."""
+    return np.asarray(array.astype(np.float32) * np.float32(share) + other.astype(np.float32) * np.float32(1 - share))
 
 
 def _drawn_share(alpha: float) -> float:
@@ -198,8 +198,7 @@ class MixUpBatch:
         image, label = _checked_batch(self, image, label)
         order = generator().permutation(len(image))
         share = _drawn_share(self.alpha)
-        mixed = image.astype(np.float32) * np.float32(share) + image[order].astype(np.float32) * np.float32(1 - share)
-        return mixed.astype(image.dtype), _mixed_labels(label, label[order], share)
+        return _blended(image, image[order], share).astype(image.dtype), _blended(label, label[order], share)
 
 
 class CutMixBatch:
@@ -233,7 +232,7 @@ class CutMixBatch:
         for index, other in enumerate(order):
             if draw.random() < self.prob:
                 share = self._cut(images[index], image[other], draw)
-                labels[index] = _mixed_labels(label[index], label[other], share)
+                labels[index] = _blended(label[index], label[other], share)
         return images, labels
 
     def _cut(self, image: Array, other: Array, draw: np.random.Generator) -> float:

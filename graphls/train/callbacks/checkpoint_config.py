@@ -53,7 +53,7 @@ class CheckpointConfig:
         if not any(getattr(self, name) for name in POLICY):
             names = ", ".join(map(repr, POLICY))
             raise _wrong(GraphValueError, f"the input arguments {names} can't be all None or 0")
-        self._let_first_count()
+        self._apply_precedence()
         if saved_network is not None and not isinstance(saved_network, Cell):
             raise _wrong(GraphTypeError, f"the 'saved_network' must be None or Cell, but got {saved_network!r}")
         self.saved_network = saved_network
@@ -73,7 +73,7 @@ class CheckpointConfig:
             raise _wrong(GraphValueError, "only a file of the format 'ckpt' has a 'crc_check'")
         self.format = format
 
-    def _let_first_count(self) -> None:
+    def _apply_precedence(self) -> None:
         """Of two rules for one setting, the first counts."""
         if self.save_checkpoint_steps:
             self.save_checkpoint_seconds = None

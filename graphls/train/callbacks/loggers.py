@@ -60,7 +60,7 @@ class RunLogger(Callback):
 
     def __init__(self, every: int = 1) -> None:
         self.every = positive_int(type(self).__name__, "every", every)
-        self._seen = 0
+        self._step_count = 0
 
     def start(self, package: Any) -> None:
         """Begin a run."""
@@ -75,7 +75,7 @@ class RunLogger(Callback):
         raise NotImplementedError(f"{type(self).__name__} does not define finish.")
 
     def __enter__(self) -> RunLogger:
-        self._seen = 0
+        self._step_count = 0
         subject = f"{type(self).__name__} needs the package {self.package}, which"
         self.start(load_package(self.package, subject, f"pip install {self.package}"))
         return self
@@ -86,9 +86,9 @@ class RunLogger(Callback):
     def on_train_step_end(self, run_context: RunContext) -> None:
         """Send the numbers that are due."""
         state = run_context.original_args()
-        if self._seen % self.every == 0:
+        if self._step_count % self.every == 0:
             self._send({f"train/{name}": value for name, value in scalars_of(state).items()}, state.cur_step_num)
-        self._seen += 1
+        self._step_count += 1
 
     def on_train_epoch_end(self, run_context: RunContext) -> None:
         """Send the results of an evaluation in this epoch."""
