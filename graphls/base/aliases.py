@@ -1,4 +1,4 @@
-"""Import paths that users write, such as `graphls.amp`, for modules that lie in other rooms."""
+"""Import paths that users write, such as `graphls.amp`, for modules of other packages."""
 
 from __future__ import annotations
 

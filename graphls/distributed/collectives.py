@@ -10,7 +10,7 @@ import numpy as np
 
 from graphls.base.errors import GraphRuntimeError
 from graphls.distributed.communication_thread import communicate
-from graphls.distributed.waiting import call_of, described
+from graphls.distributed.rank_status import call_of, described
 from graphls.distributed.world import Group
 
 Array = np.ndarray[Any, Any]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from graphls.base import log
 from graphls.base.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.distributed.groups import create, destroy, destroy_all
-from graphls.distributed.watch import start_watch
+from graphls.distributed.watchdog import start_watch
 from graphls.distributed.world import WORLD, Group, find_group, join
 
 __all__ = [

@@ -13,7 +13,7 @@ import numpy as np
 
 from graphls.base.errors import GraphlsError, GraphRuntimeError
 from graphls.base.sharing.threads import Task, TaskQueue
-from graphls.distributed.waiting import WAITING, Call, call_of, divergence
+from graphls.distributed.rank_status import WAITING, Call, call_of, divergence
 from graphls.distributed.world import Group
 
 Result = TypeVar("Result")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from graphls.distributed.waiting import Call, Status, divergence
+from graphls.distributed.rank_status import Call, Status, divergence
 
 ANSWERS = 1.0
 """Seconds after which a rank counts as silent."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from graphls.distributed.collectives import Array, half_sums, is_half
 from graphls.distributed.communication_thread import communicate
-from graphls.distributed.waiting import described
+from graphls.distributed.rank_status import described
 from graphls.distributed.world import Group
 
 

@@ -21,7 +21,7 @@ from graphls.frontend.tensors.tensor import Tensor, TensorLike
 from graphls.frontend.trace.casting import Casting
 from graphls.frontend.trace.cells import call_cell
 from graphls.frontend.trace.closure_variables import PLAIN
-from graphls.frontend.trace.custom import with_custom_gradient
+from graphls.frontend.trace.custom_gradient import with_custom_gradient
 from graphls.frontend.trace.rewriting.functions import rewritten
 from graphls.frontend.trace.tracer import current_tracer
 from graphls.ir.compare import constant_key

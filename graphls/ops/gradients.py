@@ -13,7 +13,7 @@ from graphls.frontend.registry import compiler
 from graphls.frontend.tensors.parameter import Parameter
 from graphls.frontend.tensors.pytree import leaves, rebuild
 from graphls.frontend.tensors.tensor import Symbol, TensorLike, is_tensor
-from graphls.frontend.trace.custom import with_custom_gradient
+from graphls.frontend.trace.custom_gradient import with_custom_gradient
 from graphls.frontend.trace.gradients import gradient
 from graphls.frontend.trace.regions import once
 from graphls.frontend.trace.tracer import current_tracer

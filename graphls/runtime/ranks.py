@@ -12,8 +12,8 @@ import numpy as np
 
 from graphls.distributed.collectives import in_place
 from graphls.distributed.communication_thread import communicate
-from graphls.distributed.division import group_for
-from graphls.distributed.waiting import WAITING, call_of
+from graphls.distributed.rank_status import WAITING, call_of
+from graphls.distributed.sharded_states import group_for
 from graphls.distributed.world import find_group
 from graphls.ir.graph import Node, Value
 from graphls.ir.interpret import running

@@ -15,7 +15,7 @@ import numpy as np
 from graphls.base.errors import GraphRuntimeError
 from graphls.base.sharing.locks import Group, merged_group
 from graphls.base.sharing.storage import Version
-from graphls.distributed.reading import count_steps
+from graphls.distributed.shard_reads import count_steps
 from graphls.runtime.states import HasStorage
 
 Inputs = Sequence[np.ndarray[Any, Any]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from graphls.distributed.division import Division, prepare
+from graphls.distributed.sharded_states import Division, prepare
 from graphls.distributed.world import world
 from graphls.frontend.tensors.parameter import Parameter
 from graphls.ir.graph import Graph

@@ -75,7 +75,7 @@ import graphls as gl
 from graphls import nn
 from graphls.communication import get_group_size, get_rank, init
 from graphls.runtime.context.parallel import set_auto_parallel_context
-from graphls.distributed.waiting import WAITING
+from graphls.distributed.rank_status import WAITING
 
 tell("init")
 init()

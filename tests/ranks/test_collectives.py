@@ -182,7 +182,7 @@ OTHER_WAYS = """
             return str(error)
         return "nothing"
 
-    from graphls.distributed.waiting import WAITING
+    from graphls.distributed.rank_status import WAITING
 
     def apart(one, other):
         told = caught((one, other)[RANK])

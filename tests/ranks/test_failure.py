@@ -22,9 +22,9 @@ communication.init()
 """
 
 ENDS = """
-    from graphls.distributed import watch
+    from graphls.distributed import watchdog
 
-    watch.PATIENCE = 0.3
+    watchdog.PATIENCE = 0.3
     x = gl.Tensor([1.0])
     for i in range(5):
         if i == 2 and RANK == SIZE - 1:
@@ -71,9 +71,9 @@ def test_a_rank_that_fails_before_it_meets_the_others(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_rank_that_is_done_early_waits_for_none(tmp_path: Path) -> None:
     program = """
-        from graphls.distributed import watch
+        from graphls.distributed import watchdog
 
-        watch.PATIENCE = 0.2
+        watchdog.PATIENCE = 0.2
         collectives.AllReduce()(gl.Tensor([1.0]))
         if RANK == 0:
             time.sleep(0.6)
@@ -85,9 +85,9 @@ def test_a_rank_that_is_done_early_waits_for_none(tmp_path: Path) -> None:
 
 OTHER_GROUPS = """
     communication.create_group("both", [0, 1])
-    from graphls.distributed import watch
+    from graphls.distributed import watchdog
 
-    watch.PATIENCE = 0.2
+    watchdog.PATIENCE = 0.2
     x = gl.Tensor([1.0])
     collectives.AllReduce(group="both")(x)
     if RANK == 0:
@@ -107,7 +107,7 @@ def test_ranks_that_wait_for_each_other_in_two_groups(tmp_path: Path) -> None:
 
 
 STOPPED = """
-    from graphls.distributed.watch import Watching
+    from graphls.distributed.watchdog import Watching
 
     os.environ["HCCL_EXEC_TIMEOUT"] = "7"
     communication.init()
@@ -132,9 +132,9 @@ def test_after_the_time_limit_a_rank_that_is_stopped_is_named_and_all_end(tmp_pa
 
 LAST = """
     from pathlib import Path
-    from graphls.distributed import deadlock, watch
+    from graphls.distributed import deadlock, watchdog
 
-    watch.REPORT_AFTER, deadlock.ANSWERS = 0.1, 60
+    watchdog.REPORT_AFTER, deadlock.ANSWERS = 0.1, 60
     telling = sys.stderr.write
 
     def tell(text):

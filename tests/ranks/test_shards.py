@@ -131,7 +131,7 @@ STEPS = COMMON + """
 
 KEPT = COMMON + """
     from graphls import train
-    from graphls.distributed import division
+    from graphls.distributed import sharded_states
 
     kind, settings = nn.Adam, {}
     warnings.simplefilter("ignore", UserWarning)
@@ -168,7 +168,7 @@ KEPT = COMMON + """
     assert parts(one) == []
     trained(one, 1)
     assert parts(one) == ["moment1", "moment2"]
-    division.PATIENCE = 0.2
+    sharded_states.PATIENCE = 0.2
     if RANK == 0:
         step = gl.compile(lambda x: ops.assign(one.optimizer.moment1[0], one.optimizer.moment1[0] + x), gl.Tensor(1.0))
         try:

@@ -1,4 +1,4 @@
-"""The widen pass: computes the backward without 16-bit floats. A plain `import graphls` leaves it alone."""
+"""The widen pass: computes the backward without 16-bit floats. `import graphls` does not load it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rescale pass: multiplies the gradient scale by an input. A plain `import graphls` leaves it alone."""
+"""The rescale pass: multiplies the gradient scale by an input. `import graphls` does not load it."""
 
 from __future__ import annotations
 

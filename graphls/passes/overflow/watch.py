@@ -1,4 +1,4 @@
-"""The watch pass: makes every float value of a step an output. A plain `import graphls` leaves it alone."""
+"""The watch pass: makes every float value of a step an output. `import graphls` does not load it."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from typing import Any
 from graphls.base.errors import GraphRuntimeError
 from graphls.distributed.collectives import Array
 from graphls.distributed.communication_thread import communicate
-from graphls.distributed.reading import Parts, ask, free_retained, serve
+from graphls.distributed.shard_reads import Parts, ask, free_retained, serve
 from graphls.distributed.shards import gather_shards, join_shards, shard_of, shard_size
 from graphls.distributed.world import Group
 

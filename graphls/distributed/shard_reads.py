@@ -17,8 +17,8 @@ import numpy as np
 from graphls.base.errors import GraphRuntimeError
 from graphls.base.sharing.storage import Version
 from graphls.distributed.collectives import Array
-from graphls.distributed.waiting import WAITING
-from graphls.distributed.watch import EXIT_CALLBACKS
+from graphls.distributed.rank_status import WAITING
+from graphls.distributed.watchdog import EXIT_CALLBACKS
 from graphls.distributed.world import Group
 
 QUESTION_TAG, ANSWER_TAG = 18, 19

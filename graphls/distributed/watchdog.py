@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 from graphls.base.tracebacks import folded
 from graphls.distributed.deadlock import Inquiry
-from graphls.distributed.waiting import WAITING, Call, Status
+from graphls.distributed.rank_status import WAITING, Call, Status
 from graphls.distributed.world import Group, launched
 
 PATIENCE = 2.0
