@@ -90,7 +90,7 @@ def integer(name: str, value: object, low: float = -(2**31), high: float = LARGE
     """An integer in [low, high]; raises GraphTypeError, also for a bool, or GraphValueError otherwise."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
         raise type_error(name, value, [int])
-    return int(_within(name, value, low, high))
+    return int(_check_range(name, value, low, high))
 
 
 def optional_integer(name: str, value: object, low: float, high: float = LARGEST_INT) -> int | None:
@@ -102,10 +102,10 @@ def number(name: str, value: object, low: float = -math.inf, high: float = math.
     """A number in [low, high]; raises GraphTypeError, also for a bool, or GraphValueError otherwise."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise type_error(name, value, [int, float])
-    return float(_within(name, value, low, high))
+    return float(_check_range(name, value, low, high))
 
 
-def _within(name: str, value: Number, low: float, high: float) -> Number:
+def _check_range(name: str, value: Number, low: float, high: float) -> Number:
     if not low <= value <= high:
         raise GraphValueError(f"Input {name} is not within the required interval of [{low}, {high}], but {value}.")
     return value

@@ -94,17 +94,17 @@ def stacked(arrays: Sequence[Any], position: int, name: str) -> Any:
     if np.dtype(object) in kinds:
         raise GraphTypeError(f"column {name!r} holds numbers, text or bytes, not objects")
     if len(kinds) > 1 and not ({kind.kind for kind in kinds} <= {"U"} or {kind.kind for kind in kinds} <= {"S"}):
-        raise _unlike("types", map(str, kinds), position, name)
+        raise _mismatch("types", map(str, kinds), position, name)
     try:
         return np.array(arrays)
     except ValueError:
-        raise _unlike("shapes", (str(array.shape) for array in arrays), position, name) from None
+        raise _mismatch("shapes", (str(array.shape) for array in arrays), position, name) from None
 
 
 def _dict_of(items: Sequence[Any], position: int, name: str) -> dict[Any, Array]:
     keys = {str(sorted(map(str, item))) if type(item) is dict else "none" for item in items}
     if len(keys) > 1:
-        raise _unlike("keys", keys, position, name)
+        raise _mismatch("keys", keys, position, name)
     return {key: _stacked_values([item[key] for item in items], position, name) for key in items[0]}
 
 
@@ -113,13 +113,13 @@ def _stacked_values(values: list[Any], position: int, name: str) -> Array:
     try:
         array = np.array(values)
     except ValueError:
-        raise _unlike("shapes", map(str, map(np.shape, map(as_array, values))), position, name) from None
+        raise _mismatch("shapes", map(str, map(np.shape, map(as_array, values))), position, name) from None
     if array.dtype.kind == "O":
         raise GraphTypeError(f"Column {name!r} has objects in its dicts; stack them by a per_batch_map")
     return array
 
 
-def _unlike(what: str, values: Iterable[str], position: int, name: str) -> GraphValueError:
+def _mismatch(what: str, values: Iterable[str], position: int, name: str) -> GraphValueError:
     listed = " and ".join(sorted(set(values)))
     return GraphValueError(f"Cannot batch tensors with different {what} in column {position} ({name!r}): {listed}")
 

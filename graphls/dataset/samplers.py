@@ -324,7 +324,7 @@ class PKSampler(BuiltinSampler):
         values = labels(self.class_column)
         classes = np.unique(values)[: self.num_class]
         order = draws.permutation(len(classes)) if self.shuffle else range(len(classes))
-        return [index for i in order for index in self._members(np.flatnonzero(values == classes[i]), draws)]
+        return [index for i in order for index in self._draw_members(np.flatnonzero(values == classes[i]), draws)]
 
-    def _members(self, members: Array, draws: np.random.Generator) -> list[int]:
+    def _draw_members(self, members: Array, draws: np.random.Generator) -> list[int]:
         return draws.choice(members, self.num_val, len(members) < self.num_val).tolist()  # type: ignore[no-any-return]

@@ -123,7 +123,7 @@ class Cell(CellDisplay, Hooks):
             self._set_early(name, value)
         elif value is None and not in_construct():
             self._set_plain(name, value)
-        elif self._holds(name) and (not isinstance(value, Parameter) or current_tracer() is not None):
+        elif self._has_parameter(name) and (not isinstance(value, Parameter) or current_tracer() is not None):
             self._assign(name, value)
         elif isinstance(value, (Parameter, Cell)):
             self._set_part(name, value)
@@ -146,7 +146,7 @@ class Cell(CellDisplay, Hooks):
         message = f"Call super().__init__() first in the __init__ of {type(self).__name__}."
         return GraphAttributeError(message)
 
-    def _holds(self, name: str) -> bool:
+    def _has_parameter(self, name: str) -> bool:
         return isinstance(self._params.get(name), Parameter)
 
     def _assign(self, name: str, value: object) -> None:

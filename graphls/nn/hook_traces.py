@@ -172,7 +172,7 @@ class _HostHook:
 
     def _results(self, numbers: Sequence[Tensor]) -> list[Tensor]:
         """The hook's results for numbers; raises GraphTypeError where their structure is not the traced one."""
-        args = self._nest(self.arguments, numbers)
+        args = self._with_numbers(self.arguments, numbers)
         outputs = self.hook(self.cell, *args)
         if outputs is None:
             outputs = self._original_value(args)
@@ -181,7 +181,7 @@ class _HostHook:
             raise GraphTypeError(f"{text}, not once {self.structure} and once {structure(outputs)}.")
         return [tensor_of(leaf) for leaf in leaves(outputs) if is_tensor(leaf)]
 
-    def _nest(self, tree: Any, numbers: Sequence[Tensor]) -> Any:
+    def _with_numbers(self, tree: Any, numbers: Sequence[Tensor]) -> Any:
         items = iter(numbers)
         flat = leaves(tree)
         return rebuild(tree, [next(items) if is_tensor(leaf) else leaf for leaf in flat])

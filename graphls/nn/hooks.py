@@ -53,7 +53,7 @@ class Hooks:
         With `with_kwargs` it is `hook_fn(cell, inputs, options)`, which returns both. Raises GraphTypeError for
         anything but a function, as the other hooks do.
         """
-        return _registered(self, "forward_pre", hook_fn, prepend, with_kwargs)
+        return _register(self, "forward_pre", hook_fn, prepend, with_kwargs)
 
     def register_forward_hook(
         self, hook_fn: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False,
@@ -63,11 +63,11 @@ class Hooks:
 
         With `with_kwargs` it is `hook_fn(cell, inputs, options, outputs)`.
         """
-        return _registered(self, "forward", hook_fn, prepend, with_kwargs)
+        return _register(self, "forward", hook_fn, prepend, with_kwargs)
 
     def register_backward_pre_hook(self, hook_fn: Callable[..., Any]) -> HookHandle:
         """Call `hook_fn(cell, gradients of the outputs)`; its result, unless None, replaces these gradients."""
-        return _registered(self, "backward_pre", hook_fn, False, False)
+        return _register(self, "backward_pre", hook_fn, False, False)
 
     def register_backward_hook(self, hook_fn: Callable[..., Any]) -> HookHandle:
         """Call `hook_fn(cell, gradients of the inputs, gradients of the outputs)`.
@@ -75,7 +75,7 @@ class Hooks:
         Its result, unless None, replaces the gradients of the inputs. Those of the outputs are available to a
         `register_backward_pre_hook` only; reading them here is an error.
         """
-        return _registered(self, "backward", hook_fn, False, False)
+        return _register(self, "backward", hook_fn, False, False)
 
 
 class _Unread(tuple[Any, ...]):
@@ -92,7 +92,7 @@ class _Unread(tuple[Any, ...]):
     __iter__ = __getitem__  # type: ignore[assignment]
 
 
-def _registered(cell: Hooks, kind: str, hook: object, is_first: bool, with_options: bool) -> HookHandle:
+def _register(cell: Hooks, kind: str, hook: object, is_first: bool, with_options: bool) -> HookHandle:
     if not callable(hook):
         raise GraphTypeError(f"A hook of a cell is a function, not {hook!r}.")
     table: dict[str, dict[int, Any]] = cell.__dict__.setdefault("_hooks", {kind: {} for kind in KINDS})

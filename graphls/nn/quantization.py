@@ -86,11 +86,11 @@ def fake_quantize(
     patterns = (match,) if isinstance(match, str) else tuple(match)
     options = FakeQuantize(patterns, ranges=ranges, per_channel=per_channel, momentum=momentum)
     collector = _SiteCollector(options)
-    _with_passes(net, collector)
+    _add_pass(net, collector)
     try:
         trace(net, tuple(inputs))
     finally:
-        _without(net, collector)
+        _remove_pass(net, collector)
     if not collector.sites:
         raise GraphValueError(f"The network has no product with a weight that matches {match!r}, outside of branches.")
     _add_ranges(net, collector.ranges, ranges == "learned")
@@ -118,22 +118,22 @@ def _calibrate(net: Cell, quantization: Quantized, inputs: Sequence[object]) -> 
     calibrating = replace(quantization, calibrates=True, options=replace(quantization.options, momentum=1.0))
     modes = [(cell, cell.training) for _, cell in net.cells_and_names()]
     net.set_train(False)
-    _with_passes(net, calibrating)
+    _add_pass(net, calibrating)
     try:
         net(*inputs)
     finally:
-        _without(net, calibrating)
+        _remove_pass(net, calibrating)
         for cell, mode in modes:
             cell.__dict__["training"] = mode
         Configuration.note_change()
-    _with_passes(net, quantization)
+    _add_pass(net, quantization)
 
 
-def _with_passes(net: Cell, each: Any) -> None:
+def _add_pass(net: Cell, each: Any) -> None:
     net.__dict__["_passes"] += (each,)
     net._changed()
 
 
-def _without(net: Cell, each: object) -> None:
+def _remove_pass(net: Cell, each: object) -> None:
     net.__dict__["_passes"] = tuple(other for other in net._passes if other is not each)
     net._changed()

@@ -146,7 +146,7 @@ class Feed:
         self.columns, self.network, self.advice = columns, network, column_advice(dataset)
         self._fits = columns
         self.iterator = _iterator(dataset, {"num_epochs": num_epochs, "do_copy": False, "output_numpy": True})
-        self.reset: Callable[[], Any] | None = None if _is_own(dataset) else getattr(dataset, "reset", None)
+        self.reset: Callable[[], Any] | None = None if _is_graphls_dataset(dataset) else getattr(dataset, "reset", None)
 
     def __enter__(self) -> Feed:
         return self
@@ -200,7 +200,7 @@ def _with_reset(rows: Iterator[Row], reset: Callable[[], object]) -> Iterator[Ro
         reset()
 
 
-def _is_own(dataset: object) -> bool:
+def _is_graphls_dataset(dataset: object) -> bool:
     return type(dataset).__module__.startswith("graphls.")
 
 

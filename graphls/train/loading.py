@@ -31,10 +31,10 @@ def entries_of(
     """
     items = [*named(save_obj), *_checked_appendix(append_dict).items()]
     with holding_all(value.storage for _, value in items if isinstance(value, Parameter)):
-        return _copied(save_obj, append_dict, choice_func)
+        return _copied_entries(save_obj, append_dict, choice_func)
 
 
-def _copied(
+def _copied_entries(
     save_obj: object, append_dict: Mapping[str, object] | None, choice_func: Callable[[str], bool] | None
 ) -> dict[str, Entry]:
     entries: dict[str, Entry] = {}

@@ -215,5 +215,5 @@ class Mean(Metric):
         self.count += count
 
     def eval(self) -> float:
-        self._check_some(self.count)
+        self._check_not_empty(self.count)
         return self.sum / self.count

@@ -218,7 +218,7 @@ class MindRecordSource(Source):
         schema = self.files[0].schema
         if any(file.schema != schema for file in self.files):
             raise GraphValueError(f"The files {paths} have different schemas.")
-        self.columns = sorted(schema) if columns_list is None else _chosen(columns_list, schema, paths[0])
+        self.columns = sorted(schema) if columns_list is None else _checked_columns(columns_list, schema, paths[0])
         self.lengths = list(map(len, self.files))
         self._rows = [(file, row) for file in self.files for row in range(len(file))]
 
@@ -238,7 +238,7 @@ class MindRecordSource(Source):
         return tuple(map(np.asarray, self.row(index).values()))
 
 
-def _chosen(columns_list: object, schema: Schema, path: str) -> list[str]:
+def _checked_columns(columns_list: object, schema: Schema, path: str) -> list[str]:
     if not isinstance(columns_list, (list, tuple)) or not all(isinstance(name, str) for name in columns_list):
         raise type_error("columns_list", columns_list, "a list of names")
     for index, name in enumerate(columns_list):

@@ -238,7 +238,7 @@ class Run:
             usable = True
             raise
         finally:
-            self._give_back(node, pool, usable)
+            self._release(node, pool, usable)
 
     def start(self) -> None:
         """Start the workers of every node that has some, once for every path to it, before another thread runs."""
@@ -263,7 +263,7 @@ class Run:
             raise Closed
         return pool
 
-    def _give_back(self, node: Node, pool: Pool, usable: bool) -> None:
+    def _release(self, node: Node, pool: Pool, usable: bool) -> None:
         with self._lock:
             if usable and pool in self._pools:
                 self._idle[node].append(pool)

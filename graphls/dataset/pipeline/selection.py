@@ -110,7 +110,7 @@ class ShuffleDataset(SameRows):
 def _shuffled(items: Iterable[Any], size: int, draws: np.random.Generator) -> Iterator[Any]:
     source = iter(items)
     buffer = list(islice(source, size))
-    slots = _slots(size, draws)
+    slots = _random_positions(size, draws)
     for item in source:
         slot = next(slots)
         yield buffer[slot]
@@ -119,7 +119,7 @@ def _shuffled(items: Iterable[Any], size: int, draws: np.random.Generator) -> It
         yield buffer[i]
 
 
-def _slots(size: int, draws: np.random.Generator, block: int = 256) -> Iterator[int]:
+def _random_positions(size: int, draws: np.random.Generator, block: int = 256) -> Iterator[int]:
     while True:
         yield from draws.integers(size, size=block).tolist()
 

@@ -302,7 +302,7 @@ class ProcessWorker(Worker):
         try:
             self._connection.send_bytes(data)
         except OSError:
-            raise self._death() from None
+            raise self._death_error() from None
 
     def receive(self) -> Answer:
         wait([self._connection, self._process.sentinel])
@@ -313,9 +313,9 @@ class ProcessWorker(Worker):
                 return answer
         except (EOFError, OSError):
             pass
-        raise self._death()
+        raise self._death_error()
 
-    def _death(self) -> Exception:
+    def _death_error(self) -> Exception:
         if self._closed:
             return Closed()
         self._process.join(POLL_SECONDS)
@@ -420,7 +420,7 @@ class Pool:
     def _answers(self, key: Key, source: _Chunks) -> Iterator[Answer]:
         idle, busy, pace = deque(self._workers), self._busy, self._pace
 
-        def ask() -> None:
+        def send_chunks() -> None:
             while len(busy) < pace.crew and (chunk := source.next(pace.length)):
                 busy.append(idle.popleft())
                 busy[-1].send((key, chunk))
@@ -431,7 +431,7 @@ class Pool:
                     return
                 answer = run_chunk(self.job.function, key, chunk, alone=False)
             else:
-                ask()
+                send_chunks()
                 if not busy:
                     return
                 # Wait for the worker with the oldest chunk, even if another one is done: so rows keep their order.
@@ -440,7 +440,7 @@ class Pool:
             pace.adapt(len(answer.results), answer.seconds)
             # The worker gets its next chunk before these results are passed on, and works while the consumer does.
             if answer.failure is None and not pace.alone:
-                ask()
+                send_chunks()
             yield answer
 
     def close(self) -> None:

@@ -119,7 +119,9 @@ class KITTISource(files.Source):
         self._image = Images(decode)
         self.columns = ["image"] if is_test else ["image", "label", *_COLUMNS]
         labels = os.path.join(directory, "data_object_label_2", "training", "label_2")
-        self._objects = [] if is_test else [_street_objects(os.path.join(labels, _stem(path))) for path in self._rows]
+        self._objects = (
+            [] if is_test else [_street_objects(os.path.join(labels, _label_file(path))) for path in self._rows]
+        )
         kinds = sorted({kind for objects, _ in self._objects for kind in objects})
         self._indices = {kind: index for index, kind in enumerate(kinds)}
 
@@ -144,7 +146,7 @@ def _images(directory: str) -> list[str]:
     return paths
 
 
-def _stem(path: str) -> str:
+def _label_file(path: str) -> str:
     return f"{os.path.splitext(os.path.basename(path))[0]}.txt"
 
 

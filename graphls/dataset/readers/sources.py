@@ -63,11 +63,11 @@ class Replayable:
 
     def __iter__(self) -> Iterator[object]:
         position = 0
-        while self._has(position):
+        while self._has_item(position):
             yield self._items[position]
             position += 1
 
-    def _has(self, position: int) -> bool:
+    def _has_item(self, position: int) -> bool:
         with self._lock:
             if position == len(self._items):
                 self._items.extend(islice(self._iterator, 1))

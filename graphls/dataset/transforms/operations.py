@@ -224,7 +224,7 @@ class Slice(TensorOperation):
                 column = column[index]
             except IndexError as error:
                 raise does_not_fit(self, f"does not fit: {error}") from None
-        return _narrowed(column)
+        return _with_minimal_width(column)
 
 
 def _item(item: object) -> slice | list[int]:
@@ -237,7 +237,7 @@ def _item(item: object) -> slice | list[int]:
     return [checks.integer("slices", item)]
 
 
-def _narrowed(column: Array) -> Array:
+def _with_minimal_width(column: Array) -> Array:
     """Strings in as few characters as they need."""
     if not is_text(column.dtype):
         return column

@@ -181,9 +181,9 @@ class _Augment(ImageOperation):
             return np.asarray(_FACTORS[name](1 + strength).on_array(image))
         if name == "Rotate":
             return Rotate(strength, self.interpolation, fill_value=self.fill_value).on_array(image)
-        return self._moved(image, name, strength)
+        return self._transformed(image, name, strength)
 
-    def _moved(self, image: Array, name: str, strength: float) -> Array:
+    def _transformed(self, image: Array, name: str, strength: float) -> Array:
         pair = (strength, 0.0) if name in _ACROSS else (0.0, strength)
         if name.startswith("Shear"):
             degrees = tuple(np.degrees(np.arctan(pair)).tolist())

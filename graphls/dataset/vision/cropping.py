@@ -266,9 +266,9 @@ class RandomResizedCrop(ImageOperation):
             if 0 < new_width <= width and 0 < new_height <= height:
                 top, left = draw.integers(height - new_height + 1), draw.integers(width - new_width + 1)
                 return int(top), int(left), new_height, new_width
-        return self._middle(height, width)
+        return self._center_box(height, width)
 
-    def _middle(self, height: int, width: int) -> Box:
+    def _center_box(self, height: int, width: int) -> Box:
         ratio = width / height
         if ratio < self.ratio[0]:
             new_height, new_width = max(1, _nearest(width / self.ratio[0])), width

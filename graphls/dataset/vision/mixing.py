@@ -240,7 +240,7 @@ class CutMixBatch:
         planes, others = (array if self._is_hwc else array.transpose(1, 2, 0) for array in (image, other))
         height, width = planes.shape[:2]
         side = math.sqrt(1 - draw.beta(self.alpha, self.alpha))
-        rows, columns = (_stretch(size, int(size * side) // 2, draw) for size in (height, width))
+        rows, columns = (_random_span(size, int(size * side) // 2, draw) for size in (height, width))
         planes[rows, columns] = others[rows, columns]
         cut = (rows.stop - rows.start) * (columns.stop - columns.start)
         return 1 - float(cut / (height * width))
@@ -250,7 +250,7 @@ class CutMixBatch:
         return self.image_batch_format == ImageBatchFormat.NHWC
 
 
-def _stretch(size: int, half: int, draw: np.random.Generator) -> slice:
+def _random_span(size: int, half: int, draw: np.random.Generator) -> slice:
     """The part of an axis around a random position."""
     center = int(draw.integers(size))
     return slice(max(0, center - half), min(size, center + half))

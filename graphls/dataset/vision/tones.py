@@ -223,12 +223,12 @@ class AutoContrast(ImageOperation):
 
     def on_array(self, image: Array) -> Array:
         images.check_channels(self, images.check_bytes(self, image))
-        return _by_channel(image, self._spread)
+        return _by_channel(image, self._stretched_contrast)
 
     def on_pil(self, image: PilImage) -> Any:
         return images.pillow("ImageOps").autocontrast(image, self.cutoff, self.ignore or None)
 
-    def _spread(self, plane: Array) -> Array:
+    def _stretched_contrast(self, plane: Array) -> Array:
         counts = opencv().calcHist([plane], [0], None, [256], [0, 256]).reshape(-1).astype(np.int64)
         counts[self.ignore] = 0
         least = int(counts.sum() * self.cutoff // 100)
@@ -312,7 +312,7 @@ class GaussianBlur(ImageOperation):
 
     def __init__(self, kernel_size: Integers, sigma: Numbers | None = None) -> None:
         sizes = kernel_size if isinstance(kernel_size, (list, tuple)) else (kernel_size,) * 2
-        across, down = checks.sequence("kernel_size", sizes, [2], _odd)
+        across, down = checks.sequence("kernel_size", sizes, [2], _odd_integer)
         self.kernel_size = across, down
         sigmas = sigma if isinstance(sigma, (list, tuple)) else (0 if sigma is None else sigma,) * 2
         wide, high = checks.sequence("sigma", sigmas, [2], checks.magnitude)
@@ -324,7 +324,7 @@ class GaussianBlur(ImageOperation):
         return blurred(image, self.kernel_size, self.sigma)
 
 
-def _odd(name: str, value: object) -> int:
+def _odd_integer(name: str, value: object) -> int:
     size = checks.integer(name, value, 1, checks.LARGEST_SIZE)
     if size % 2 == 0:
         raise GraphValueError(f"Input {name} is not an odd value, but {value}.")

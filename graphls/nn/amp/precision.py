@@ -113,7 +113,7 @@ def level_of(network: Cell) -> str:
 
 
 def _apply_o1(network: Cell, low: DType) -> None:
-    for cell in _inside(network, O1_CELLS):
+    for cell in _cells_of(network, O1_CELLS):
         cell.to_float(low)
         _mark(cell, _output_type=float32)
     _mark(network, _casting=Casting(low, lowered=lowered("O1"), gives_back=True))
@@ -131,19 +131,19 @@ def _apply_o3(network: Cell, low: DType) -> None:
 
 
 def _apply_auto(network: Cell, low: DType) -> None:
-    for cell in _inside(network, AUTO_WIDE_CELLS):
+    for cell in _cells_of(network, AUTO_WIDE_CELLS):
         cell.to_float(float32)
     _mark(network, _casting=Casting(low, lowered=lowered("auto"), widened=widened("auto")))
 
 
 def keep_normalisation(network: Cell, low: DType) -> None:
     """Let batch and layer normalisation inside a network compute in float32 and give 16 bits."""
-    for cell in _inside(network, NORMALISATIONS):
+    for cell in _cells_of(network, NORMALISATIONS):
         cell.to_float(float32)
         _mark(cell, _output_type=low)
 
 
-def _inside(network: Cell, kinds: tuple[type[Cell], ...]) -> list[Cell]:
+def _cells_of(network: Cell, kinds: tuple[type[Cell], ...]) -> list[Cell]:
     return [cell for _, cell in network.cells_and_names() if isinstance(cell, kinds)]
 
 

@@ -236,13 +236,13 @@ class VarianceScaling(Initializer):
         return {"fan_in": inputs, "fan_out": outputs, "fan_avg": (inputs + outputs) / 2}[self.mode]
 
 
-def _within(bound: float) -> float:
+def _truncated_deviation(bound: float) -> float:
     """The standard deviation of a standard normal distribution between -bound and bound."""
     density = math.exp(-(bound**2) / 2) / math.sqrt(2 * math.pi)
     return math.sqrt(1 - 2 * bound * density / math.erf(bound / math.sqrt(2)))
 
 
-_DEVIATION_WITHIN_TWO = _within(2.0)
+_DEVIATION_WITHIN_TWO = _truncated_deviation(2.0)
 
 
 class Constant(Initializer):

@@ -91,7 +91,7 @@ class AdaFactor(WithDecay):
             if g.ndim > 1:
                 u = ops.mul(g, _inverse_root(*next(matrices), squares, newest))
             else:
-                u = ops.mul(g, ops.rsqrt(_moved(next(others), squares, newest)))
+                u = ops.mul(g, ops.rsqrt(_update_mean(next(others), squares, newest)))
             self._descend(i, u, rate, decay)
 
     def _relative_rate(self, step: Tensor) -> Tensor:
@@ -123,7 +123,7 @@ def _zeros(parameters: Sequence[Parameter], prefix: str, axis: int | None, is_sm
     return ParameterTuple(Parameter(zeros(p), name=f"{prefix}_{p.name}", requires_grad=False) for p in parameters)
 
 
-def _moved(state: Parameter, value: Tensor, newest: Tensor) -> Tensor:
+def _update_mean(state: Parameter, value: Tensor, newest: Tensor) -> Tensor:
     """Write the mean of the state and a value, which has the weight `newest`; returns it."""
     old = ops.cast(state_of(state), value.dtype)
     return ops.cast(ops.assign(state, ops.add(old, ops.mul(ops.sub(value, old), newest))), value.dtype)
@@ -131,8 +131,8 @@ def _moved(state: Parameter, value: Tensor, newest: Tensor) -> Tensor:
 
 def _inverse_root(row: Parameter, column: Parameter, squares: Tensor, newest: Tensor) -> Tensor:
     """1 / sqrt(v) for the v that is the product of both means."""
-    rows = _moved(row, ops.mean(squares, -1), newest)
-    columns = _moved(column, ops.mean(squares, -2), newest)
+    rows = _update_mean(row, ops.mean(squares, -1), newest)
+    columns = _update_mean(column, ops.mean(squares, -2), newest)
     share = ops.rsqrt(ops.div(rows, ops.mean(rows, -1, keepdims=True)))
     return ops.mul(ops.expand_dims(share, -1), ops.expand_dims(ops.rsqrt(columns), -2))
 
@@ -176,7 +176,7 @@ class Lamb(DecoupledOptimizer):
             if decay is not None:
                 decayed = ops.mul(w, decay)
                 directions = ops.add(directions[0], decayed), ops.add(directions[1], decayed)
-            length = ops.mul(_trust(w, directions[0]), rate)
+            length = ops.mul(_trust_ratio(w, directions[0]), rate)
             self.descend(self.parameters[i], ops.mul(directions[1], length))
 
 
@@ -185,7 +185,7 @@ def _square_sum(tensor: Tensor) -> Tensor:
     return ops.sum(ops.square(tensor))
 
 
-def _trust(w: Tensor, direction: Tensor) -> Tensor:
+def _trust_ratio(w: Tensor, direction: Tensor) -> Tensor:
     """|w| / |direction|, at most 10; 1 where one of them is 0 or nan, and 0 where both are infinite."""
     top, bottom = _square_sum(w), _square_sum(direction)
     ratio = ops.sqrt(ops.div(ops.minimum(top, FLOAT32.max), bottom))

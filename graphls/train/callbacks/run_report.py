@@ -68,7 +68,7 @@ class RunReport(Callback):
         if title is not None and not isinstance(title, str):
             raise GraphTypeError(f"For 'RunReport', the 'title' must be a string, but got {title!r}.")
         self.record = RunRecord()
-        others = _loaded([compare] if isinstance(compare, (str, os.PathLike)) else compare)
+        others = _load_records([compare] if isinstance(compare, (str, os.PathLike)) else compare)
         self.page = RunPage(title or self.directory.name or "run", self.record, others)
         self._waiting: list[tuple[int, dict[str, Any]]] = []
         self._written = self._mark = time.perf_counter()
@@ -183,7 +183,7 @@ class RunReport(Callback):
             self.record.add(step, {name: _number(value) for name, value in values.items()})
 
 
-def _loaded(directories: Sequence[str | os.PathLike[str]]) -> dict[str, RunRecord]:
+def _load_records(directories: Sequence[str | os.PathLike[str]]) -> dict[str, RunRecord]:
     return {str(path): load_record(as_path(path) / DATA) for path in directories}
 
 

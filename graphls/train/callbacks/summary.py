@@ -39,7 +39,7 @@ class EventFile:
         self._package = _package()
         self.directory = as_path(directory)
         self.path = str(self.directory)
-        self._writer: Any = self._tried(self._open)
+        self._writer: Any = self._closing_on_error(self._open)
 
     def _open(self) -> Any:
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -53,7 +53,7 @@ class EventFile:
             raise GraphRuntimeError(f"The summary record of {self.path} is closed; open another.")
         event = self._package.proto.event_pb2.Event(wall_time=time.time(), step=step)
         event.summary.CopyFrom(self._summary(kind, name, value))
-        self._tried(self._writer.write_event, event)
+        self._closing_on_error(self._writer.write_event, event)
 
     def _summary(self, kind: str, name: str, value: np.ndarray[Any, Any]) -> Any:
         make = self._package.summary
@@ -67,15 +67,15 @@ class EventFile:
     def flush(self) -> None:
         """Flush written events to the disk."""
         if self._writer is not None:
-            self._tried(self._writer.flush)
+            self._closing_on_error(self._writer.flush)
 
     def close(self) -> None:
         """Flush and close the file; it may be closed any number of times."""
         writer, self._writer = self._writer, None
         if writer is not None:
-            self._tried(writer.close)
+            self._closing_on_error(writer.close)
 
-    def _tried(self, action: Callable[..., object], *arguments: object) -> Any:
+    def _closing_on_error(self, action: Callable[..., object], *arguments: object) -> Any:
         try:
             return action(*arguments)
         except (OSError, ValueError) as error:

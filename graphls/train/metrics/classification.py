@@ -123,7 +123,7 @@ class Accuracy(EvaluationBase):
         self._total_num += right.size
 
     def eval(self) -> float:
-        self._check_some(self._total_num)
+        self._check_not_empty(self._total_num)
         return self._correct_num / self._total_num
 
 
@@ -223,7 +223,7 @@ class Retrieval(EvaluationBase):
 
     def eval(self, average: bool = False) -> Array | float:
         """One number for each class (for each sample, of several labels), or their mean with `average`."""
-        self._check_some(self._class_num)
+        self._check_not_empty(self._class_num)
         if not isinstance(average, bool):
             raise GraphTypeError(f"The argument 'average' must be bool, but got {average!r}.")
         scores = self._scores(*self._counts)

@@ -70,7 +70,7 @@ class ConfusionMatrix(Metric):
 
     def eval(self) -> Array:
         """The matrix (num_classes, num_classes); a row or column that is empty stays 0 when normalized."""
-        self._check_some(self._is_update)
+        self._check_not_empty(self._is_update)
         if self.normalize == NO_NORM:
             return self.confusion_matrix
         counts = self.confusion_matrix
@@ -242,7 +242,7 @@ class ConfusionMatrixMetric(Metric):
 
         Raises GraphRuntimeError where there was no batch, and with `calculation_method` where no sample has a measure.
         """
-        self._check_some(self._number if self.calculation_method else self._is_updated)
+        self._check_not_empty(self._number if self.calculation_method else self._is_updated)
         if self.calculation_method:
             return self._sum / self._number
         return self._measure(Counts(*self._counts[:, None]))

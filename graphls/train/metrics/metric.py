@@ -101,7 +101,7 @@ class Metric(ABC):
                 f"({', '.join(self.inputs)}), but got {len(inputs)}.",
             )
 
-    def _check_some(self, count: object) -> None:
+    def _check_not_empty(self, count: object) -> None:
         if not count:
             name = type(self).__name__
             raise GraphRuntimeError(
@@ -156,7 +156,7 @@ class Mean(Metric):
         self._samples_num = 0
 
     def eval(self) -> float:
-        self._check_some(self._samples_num)
+        self._check_not_empty(self._samples_num)
         return self._sum / self._samples_num
 
 

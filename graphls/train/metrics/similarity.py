@@ -133,7 +133,7 @@ class BleuScore(Metric):
 
     def eval(self) -> float:
         """The score, from 0 to 1; raises GraphRuntimeError where there was no batch."""
-        self._check_some(self._is_updated)
+        self._check_not_empty(self._is_updated)
         if not self._right.all():
             return 0.0
         precisions = (self._right + self.smooth) / (self._total + self.smooth)

@@ -51,7 +51,7 @@ class SurfaceMetric(Metric):
 
     def eval(self) -> float:
         """The distance, infinite where a region has no surface; raises GraphRuntimeError before the first `update`."""
-        self._check_some(self._edges)
+        self._check_not_empty(self._edges)
         assert self._edges is not None
         predicted, labels = self._edges
         if not (predicted.any() and labels.any()):
@@ -108,10 +108,10 @@ class HausdorffDistance(SurfaceMetric):
         return super()._edges_of(predicted, labels)
 
     def _distance(self, predicted: Array, labels: Array) -> Any:
-        forth = self._one_way(predicted, labels)
-        return forth if self.directed else max(forth, self._one_way(labels, predicted))
+        forth = self._directed_distance(predicted, labels)
+        return forth if self.directed else max(forth, self._directed_distance(labels, predicted))
 
-    def _one_way(self, first: Array, second: Array) -> Any:
+    def _directed_distance(self, first: Array, second: Array) -> Any:
         between = self._between(first, second)
         return np.percentile(between, self.percentile) if self.percentile else between.max()
 
