@@ -45,7 +45,7 @@ class Inquiry:
         previous = self.previous_answers
         same = {r: status for r, status in self.answers.items() if _is_same(status, previous.get(r))} | {self.rank: own}
         waits = {r: status for r, status in same.items() if not status.moves}
-        edges = {r: [other for other in status.behind(waits) if other in waits] for r, status in waits.items()}
+        edges = {r: [other for other in status.blocking_ranks(waits) if other in waits] for r, status in waits.items()}
         chain = list(edges.get(self.rank, ()))
         for other in chain:
             chain += [further for further in edges[other] if further not in chain]
@@ -58,7 +58,7 @@ class Inquiry:
         """The message for whom this rank waits, in which communication, and for how long."""
         everyone = self.answers | {self.rank: own}
         silent = self.silent(own)
-        awaited = [other for other in own.behind(everyone) if other not in silent]
+        awaited = [other for other in own.blocking_ranks(everyone) if other not in silent]
         names = " and ".join(
             [f"rank {other}, {_state(everyone[other])}" for other in awaited]
             + [f"rank {other}, which does not answer" for other in silent]

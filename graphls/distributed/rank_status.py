@@ -54,7 +54,7 @@ class Call:
 
     def __str__(self) -> str:
         what = self.what if len(self.what) <= LONGEST else f"{self.what[:LONGEST]}..."
-        name = self.group.name.partition("\0")[0]  # behind it is what a group of `sharded_states.group_for` is for
+        name = self.group.name.partition("\0")[0]  # after it is what a group of `sharded_states.group_for` is for
         group = "" if name in NAMES_OF_WORLD else f" in the group {name!r}"
         return f"{what}{group}{f' at {self.where}' if self.where else ''}"
 
@@ -80,7 +80,7 @@ class Status(NamedTuple):
     awaits: tuple[int, ...] | None
     moves: bool
 
-    def behind(self, others: dict[int, Status]) -> list[int]:
+    def blocking_ranks(self, others: dict[int, Status]) -> list[int]:
         """The ranks for which this call waits: of those with a known status, the ones that have not begun it."""
         if not self.call:
             return []

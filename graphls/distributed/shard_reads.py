@@ -78,7 +78,7 @@ _counting = allocate_lock()
 
 
 def free_retained() -> None:
-    """Free retained shards, for which no rank asks any more: all ranks have met behind all of their reads."""
+    """Free retained shards, for which no rank asks any more: all ranks have met after all of their reads."""
     _retained.clear()
 
 

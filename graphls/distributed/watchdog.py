@@ -105,7 +105,7 @@ class Watch:
             self._ask(inquiry, rank)
 
     def _ask(self, inquiry: Inquiry, rank: int) -> None:
-        """Ask a rank, unless an answer is pending, behind which it is asked again."""
+        """Ask a rank, unless an answer is pending, after which it is asked again."""
         if rank not in self.pending:
             self.pending.add(rank)
             self._send(inquiry.asked_at, rank, QUESTION_TAG)

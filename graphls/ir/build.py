@@ -32,7 +32,7 @@ class Names:
         self._next: dict[str, int] = {}
 
     def fresh(self, wish: str) -> str:
-        """`wish` itself, or with the next free number behind it."""
+        """`wish` itself, or with the next free number after it."""
         name = wish
         if name in self.taken:
             wish = re.sub(r"_\d+$", "", wish)

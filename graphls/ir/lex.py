@@ -48,7 +48,7 @@ class Cursor:
         self._position = self._end = 0
 
     def look(self, ahead: int = 0) -> Token:
-        """The next token, or one behind it; the text is split only as far as it is read."""
+        """The next token, or one after it; the text is split only as far as it is read."""
         while len(self.tokens) <= self.at + ahead:
             if self.tokens and self.tokens[-1].kind == "end":
                 return self.tokens[-1]

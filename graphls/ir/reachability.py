@@ -154,9 +154,9 @@ def predecessors(nodes: Sequence[Node], reads: Reads) -> list[set[int]]:
 
 
 def stable_order(earlier: Sequence[Iterable[int]]) -> list[int]:
-    """The stable topological order: the indices of items, each behind its `earlier` ones.
+    """The stable topological order: the indices of items, each after its `earlier` ones.
 
-    The next item is always the first one whose earlier ones have all come. Items of a cycle and those behind them are
+    The next item is always the first one whose earlier ones have all come. Items of a cycle and those after them are
     left out.
     """
     followers: list[list[int]] = [[] for _ in earlier]

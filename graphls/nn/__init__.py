@@ -9,7 +9,7 @@ from types import ModuleType as _Module
 from typing import Any as _Any
 
 from graphls.base.errors import GraphAttributeError as _GraphAttributeError
-from graphls.frontend.names.habits import ROOM as _ROOM
+from graphls.frontend.names.habits import NAMESPACE as _NAMESPACE
 from graphls.frontend.names.habits import instead as _instead
 from graphls.nn import functions as _functions
 from graphls.nn.activations import *
@@ -44,4 +44,4 @@ def __getattr__(name: str) -> _Any:
         raise AttributeError(name)
     if name in _CELLS:
         return getattr(_functions, name)
-    raise _GraphAttributeError(f"graphls.nn has no {name!r}{_instead(name, _ROOM, __all__)}.")
+    raise _GraphAttributeError(f"graphls.nn has no {name!r}{_instead(name, _NAMESPACE, __all__)}.")

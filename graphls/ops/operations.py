@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from graphls.base.errors import GraphAttributeError
-from graphls.frontend.names.habits import ROOM, instead
+from graphls.frontend.names.habits import NAMESPACE, instead
 from graphls.ops.primitive import REQUIRED, Operator, operator
 from graphls.ops.record import FUNCTIONS, OPERATORS
 
@@ -18,7 +18,7 @@ def __getattr__(name: str) -> Any:
     if name in OPERATORS or name in FUNCTIONS:
         return OPERATORS.get(name) or FUNCTIONS[name]
     known = [] if name.startswith("_") else [*OPERATORS, *FUNCTIONS]  # tools ask for private names and go on
-    raise GraphAttributeError(f"graphls.ops has no {name!r}{instead(name, ROOM, known)}.")
+    raise GraphAttributeError(f"graphls.ops has no {name!r}{instead(name, NAMESPACE, known)}.")
 
 
 def __dir__() -> list[str]:

@@ -151,7 +151,7 @@ class PipelineResult:
     folder: Path | None = None
 
     def with_stage(self, name: str, graph: Graph) -> PipelineResult:
-        """The result with one more stage behind the final graph; it is written where the others are."""
+        """The result with one more stage after the final graph; it is written where the others are."""
         name = f"{len(self.stages):02d}_{name}"
         if self.folder:
             write_text(self.folder / f"{name}.ir", dump(graph))

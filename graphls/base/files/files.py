@@ -129,7 +129,7 @@ def _hidden(name: str) -> str:
 
 
 def remove_leftovers(folder: Path, name: str, ending: str = "") -> None:
-    """Remove the unfinished files of a name that no process is writing any more; `ending` is a pattern behind it."""
+    """Remove the unfinished files of a name that no process is writing any more; `ending` is a pattern after it."""
     if fcntl is None:
         return
     for leftover in folder.glob(f"{escape(_hidden(name))}{ending}.*.tmp"):

@@ -82,7 +82,7 @@ def chart(
 
 
 def bars(title: str, rows: Sequence[tuple[str, float, str, str]]) -> str:
-    """Horizontal bars: for each row its name, the length as a share of the longest, a text behind it and a colour."""
+    """Horizontal bars: for each row its name, the length as a share of the longest, a text after it and a colour."""
     height, width = 22, WIDTH
     longest = max((value for _, value, _, _ in rows), default=0) or 1
     parts = []

@@ -98,7 +98,7 @@ def _cells(row: Sequence[str], left: int) -> str:
 
 
 def _breaking(text: str) -> str:
-    """A long name that may go on in the next line behind a dot or a slash."""
+    """A long name that may go on in the next line after a dot or a slash."""
     if len(text) <= LONG:
         return text
     parts = re.sub(r"([./])(?=[^./\s])", r"\1<wbr>", text)

@@ -62,13 +62,13 @@ def fitted(text: str, width: int, right: bool = False) -> str:
 def broken(text: str, width: int) -> list[str]:
     """A text in lines of so many columns at most, cut nowhere.
 
-    They end behind dots and between names, where that is not enough behind slashes and the like, else anywhere.
+    They end after dots and between names, where that is not enough after slashes and the like, else anywhere.
     """
     return [line.rstrip(" ") for line in _broken(text, width, BREAKS)]
 
 
 def _broken(text: str, width: int, breaks: Sequence[str]) -> list[str]:
-    """The lines, with the spaces behind them."""
+    """The lines, with the spaces after them."""
     if columns(text.rstrip(" ")) <= width:
         return [text]
     if not breaks:

@@ -24,7 +24,7 @@ BOX = "font:11px ui-monospace,Menlo,Consolas,monospace;width:100%;max-width:680p
 
 @dataclass(frozen=True)
 class Range:
-    """The magnitudes of the elements of one array, and a note that stands behind its bar.
+    """The magnitudes of the elements of one array, and a note that stands after its bar.
 
     `least` and `largest` are those in its own dtype, None where all are zero; `wide_largest` is the largest in float32.
     `underflows` and `overflows` say whether some elements became zero or infinite in the dtype.

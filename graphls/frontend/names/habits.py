@@ -50,7 +50,7 @@ PACKAGE = {
     "init": "initial values are in graphls.initializer",
     "lr_scheduler": "schedules are cells and lists such as nn.CosineDecayLR and nn.piecewise_constant_lr",
 }  # fmt: skip
-ROOM = {**PACKAGE, "Parameter": "use graphls.Parameter", "Tensor": "use graphls.Tensor"}
+NAMESPACE = {**PACKAGE, "Parameter": "use graphls.Parameter", "Tensor": "use graphls.Tensor"}
 """Advice for names that `graphls.nn` and `graphls.ops` do not have."""
 KEYWORDS = {
     "lr": _RATE, "betas": "they are two arguments, beta1 and beta2", "bias": "it is called has_bias",

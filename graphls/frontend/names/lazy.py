@@ -11,7 +11,7 @@ from graphls.base.aliases import ALIASES
 from graphls.base.errors import GraphAttributeError
 from graphls.frontend.names.habits import PACKAGE, instead
 
-ROOMS = (
+OFFERING = (
     "graphls.runtime.context",
     "graphls.step.calling.jit",
     "graphls.frontend.tensors.dtypes",
@@ -38,9 +38,9 @@ def attribute(name: str, own: Iterable[str]) -> Any:
     """The attribute `name` of `graphls`; raises GraphAttributeError, which suggests the closest name."""
     if name in MODULES:
         return import_module(MODULES[name])
-    value = find(name, ROOMS) if not name.startswith("_") else MISSING
+    value = find(name, OFFERING) if not name.startswith("_") else MISSING
     if value is MISSING:
-        known = [*own, *MODULES, *public_names(ROOMS)] if not name.startswith("_") else []
+        known = [*own, *MODULES, *public_names(OFFERING)] if not name.startswith("_") else []
         advice = _elsewhere(name) or instead(name, PACKAGE, known)
         raise GraphAttributeError(f"graphls has no {name!r}{advice}.")
     return value
@@ -54,12 +54,12 @@ def _elsewhere(name: str) -> str:
     return next((f"; use {room}.{name}" for room in rooms), "")
 
 
-def find(name: str, rooms: Iterable[str]) -> Any:
+def find(name: str, modules: Iterable[str]) -> Any:
     """The object of the first module that offers a name; MISSING, which `is_missing` tests, where none does.
 
     A module with `__all__`, or a `__dir__` of its own, offers the names listed there, another one its own definitions.
     """
-    for module in map(import_module, rooms):
+    for module in map(import_module, modules):
         if _offers(module, name):
             value = getattr(module, name, MISSING)
             if value is not MISSING and not isinstance(value, ModuleType):
@@ -95,10 +95,10 @@ def is_missing(value: object) -> bool:
     return value is MISSING
 
 
-def public_names(rooms: Iterable[str]) -> list[str]:
+def public_names(modules: Iterable[str]) -> list[str]:
     """All names that the modules offer."""
     names: dict[str, None] = {}
-    for module in map(import_module, rooms):
+    for module in map(import_module, modules):
         names.update(dict.fromkeys(vars(module).get("__all__") or _own_names(module)))
     return list(names)
 

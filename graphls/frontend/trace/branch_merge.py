@@ -91,7 +91,7 @@ def merge_branches(
     except Unmergeable as error:
         raise MergeError(str(error).format(name=""), loc) from None
     written = list(dict.fromkeys((*first.states, *second.states)))
-    # A state that only one branch writes keeps, behind the other one, its value from before both.
+    # A state that only one branch writes keeps, after the other one, its value from before both.
     states = [merge.output(*(e.states.get(p) or tracer.current(p) for e in merge.branches)) for p in written]
     shown = [merge.shown(item, i) for i, branch in enumerate(merge.branches) for item in branch.shown]
     outputs = merge.emitted(condition)
@@ -112,7 +112,7 @@ class _Merge:
     # -- results ----------------------------------------------------------------------------------------------
 
     def outcomes(self, first: Outcome, second: Outcome) -> Template:
-        """Merge two outcomes: both results must merge; a variable that does not is unbound behind the branches."""
+        """Merge two outcomes: both results must merge; a variable that does not is unbound after the branches."""
         result = self.pair(first.result, second.result)
         values: dict[Any, Template] = {}
         unbound = {**first.unbound, **second.unbound}
@@ -120,7 +120,7 @@ class _Merge:
         returned = [outcome.values.get("@returned") is True for outcome in (first, second)]
         for key, a in first.values.items():
             b = second.values[key]
-            if (a is UNBOUND and returned[0]) or (b is UNBOUND and returned[1]):  # never read behind the return
+            if (a is UNBOUND and returned[0]) or (b is UNBOUND and returned[1]):  # never read after the return
                 values[key] = self.one_sided(a, b)
             else:
                 values[key] = self._variable(key, a, b, unbound, partial)
@@ -190,7 +190,7 @@ class _Merge:
         return self.output(*(pair[::-1] if index else pair))
 
     def shown(self, item: Shown, index: int) -> Callable[[Sequence[Symbol]], Shown]:
-        """The prints of one branch, moved behind the cond; their guard is false where the other branch runs."""
+        """The prints of one branch, moved after the cond; their guard is false where the other branch runs."""
         own, other = self.branches[index].builder, self.branches[1 - index].builder
         own_values = {value for node in own.nodes for value in node.outputs}
 
@@ -206,11 +206,11 @@ class _Merge:
             else:
                 values.append(self.output(value, value))
 
-        def behind(outputs: Sequence[Symbol]) -> Shown:
+        def moved(outputs: Sequence[Symbol]) -> Shown:
             current = tuple(value(outputs).graph_value for value in values)
             return replace(item, guard=guard(outputs).graph_value, values=current)
 
-        return behind
+        return moved
 
     def _rebuilt(self, like: object, parts: Sequence[Template]) -> Template:
         if isinstance(like, dict):

@@ -95,7 +95,7 @@ def _conditional(error: Exception, answer: bool, loc: Location | None) -> TraceE
     text = str(error)
     return TraceError(
         f"{type(error).__name__}{f' ({text})' if text else ''} is raised only where this condition on a tensor is "
-        f"{answer}, and a compiled step cannot raise by what a tensor holds; return the condition and raise behind the "
+        f"{answer}, and a compiled step cannot raise by what a tensor holds; return the condition and raise after the "
         "step.",
         loc,
     )

@@ -36,7 +36,7 @@ class Frame:
     sites_used: int = 0
 
     def replayed(self, kind: str) -> Recorded | None:
-        """The record of an earlier run at this point; None behind its end."""
+        """The record of an earlier run at this point; None after its end."""
         if self.cursor >= len(self.log):
             return None
         recorded = self.log[self.cursor]
@@ -120,7 +120,7 @@ class Call:
     in_branch: bool = False
     """Whether this is a branch of a condition on a tensor."""
     shown: list[Any] = field(default_factory=list)
-    """The prints of this branch or loop (`Shown`), which are emitted behind it."""
+    """The prints of this branch or loop (`Shown`), which are emitted after it."""
     records: tuple[list[CallRecord], ...] = field(default_factory=lambda: ([],))
     """The calls so far in the graph and in each enclosing region, whose forward a gradient may reuse."""
     decided: Mapping[Value, bool] = field(default_factory=dict)

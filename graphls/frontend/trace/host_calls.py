@@ -19,7 +19,7 @@ from graphls.primitives.host import HostFunction
 class Shown:
     """A print of values in a branch or in each iteration of a loop: an effect without results.
 
-    It stands behind the branches or the loop, because these run in a runtime, without Python. `loops` are the numbers
+    It stands after the branches or the loop, because these run in a runtime, without Python. `loops` are the numbers
     of iterations of the loops that it has left so far, which are the first axes of its values.
     """
 
@@ -57,7 +57,7 @@ def call_python(
         if here.in_loop or here.in_branch:
             where = "the function of a loop" if here.in_loop else "a branch of a condition on a tensor"
             text = f"{function} is Python and cannot be called in {where}, which runs without Python; call it before or"
-            raise TraceError(f"{text} behind it, or choose between the results with ops.where.", function.location)
+            raise TraceError(f"{text} after it, or choose between the results with ops.where.", function.location)
         attrs = {"function": function, "results": tuple(map(str, results))}
         return _emitted(tracer, primitive, values, attrs, here.phase, here.scope, function.location)
 
@@ -73,7 +73,7 @@ def show(tracer: Tracer, primitive: str, values: Sequence[Value], attrs: Mapping
 
 
 def show_here(tracer: Tracer, item: Shown) -> None:
-    """Emit a print here, or behind the running branch or loop."""
+    """Emit a print here, or after the running branch or loop."""
     if tracer.here.in_branch or tracer.here.in_loop:
         tracer.here.shown.append(item)
         return
@@ -86,7 +86,7 @@ def show_here(tracer: Tracer, item: Shown) -> None:
 
 
 def behind_loop(item: Shown, rows: Iterator[Value], length: int) -> Shown:
-    """The prints of a loop's iterations, moved behind the loop; `rows` has the guard and the values, stacked."""
+    """The prints of a loop's iterations, moved after the loop; `rows` has the guard and the values, stacked."""
     guard = item.guard and next(rows)
     return replace(item, guard=guard, values=tuple(next(rows) for _ in item.values), loops=(length, *item.loops))
 

@@ -59,7 +59,7 @@ def traced_while(
 class _Body:
     """The body of a loop: its run, the carried values that it takes and yields, and its other results.
 
-    Parameters that the function writes are carried behind `init`.
+    Parameters that the function writes are carried after `init`.
     """
 
     run: Run
@@ -85,7 +85,7 @@ class _Body:
             with tracer.inside(in_loop=True):
                 once = partial(_one_iteration, name, init, function, _with_tensors(init, carried))
                 run = Run.of(tracer, once, states)
-            # The written parameters are known only behind the trace, and each must be carried.
+            # The written parameters are known only after the trace, and each must be carried.
             if run.states.keys() <= states.keys():
                 run.hoist(tracer, (*carried, *elements))
                 carry, others = run.result

@@ -43,7 +43,7 @@ class Run:
         """Trace a function into a new list of nodes; at its start, parameters have the values in `states`."""
         start = len(tracer.writes)
         try:
-            # Writes of the region only become its outputs: behind it, the states are as before.
+            # Writes of the region only become its outputs: after it, the states are as before.
             with tracer.region(shown=[]) as region:
                 tracer.repeat_writes(states.items())
                 result = explore(tracer, function)

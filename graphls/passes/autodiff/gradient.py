@@ -166,7 +166,7 @@ class Backward(Parts):
                 self.add(value, gradient)
 
     def miss(self, node: Node, active: set[Value]) -> None:
-        """Record a missing rule and continue behind it, so that one error names all of them."""
+        """Record a missing rule and continue past it, so that one error names all of them."""
         self.tape.missing.setdefault(node)
         for value in active.intersection(node.inputs):
             self.add(value, self.zeros(value))

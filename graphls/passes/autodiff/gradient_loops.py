@@ -63,7 +63,7 @@ class LoopBackward:
         elements = [v for v in self.region.inputs[self.carries :] if v in self.sources]
         backward = self.differentiated(carried)
         captured = [v for v in self.sources if v not in self.foreign]
-        # Where the gradient of w is transpose(a) @ b in each iteration, a and b are saved, for one product behind it.
+        # Where the gradient of w is transpose(a) @ b in each iteration, a and b are saved, for one product after it.
         sums = Sums(definers(self.inner.nodes), backward.parts, captured)
         accumulated = {v: self.fresh(v) for v in sums.carried}
         totals = {v: backward.total(v) or backward.zeros(v) for v in (*carried, *accumulated, *elements)}
@@ -171,7 +171,7 @@ class Sums:
     """The sums over all iterations of the gradients of values that a scan captures.
 
     `transpose(a) @ b` summed over iterations is one product of the arrays of all a and all b, and a sum of x over axes
-    is one sum of the array of all x: the `operands` a, b and x are saved, and summed behind the scan. The gradients of
+    is one sum of the array of all x: the `operands` a, b and x are saved, and summed after the scan. The gradients of
     the values in `carried` have another form; each is carried along and added to in every iteration.
     """
 

@@ -14,7 +14,7 @@ ScheduledAfter = Mapping[Node, tuple[Value, ...]]
 def overlap_communication(nodes: Sequence[Node], least: int) -> tuple[list[Node], ScheduledAfter]:
     """Order nodes so that exactly the ancestors of a collective come before it.
 
-    The ancestors of later collectives come behind it, and may be computed while it communicates. Consecutive
+    The ancestors of later collectives come after it, and may be computed while it communicates. Consecutive
     collectives of less than `least` bytes together count as one group, as each cut of the schedule takes time, unless
     one needs a result of the other. Nodes are ordered by group, and keep their order within each.
     """

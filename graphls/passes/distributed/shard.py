@@ -180,7 +180,7 @@ class _Divided:
     def collective(
         self, name: str, inputs: Iterable[Value], attrs: object, after: Iterable[Value] = ()
     ) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
-        """Emit a collective behind the one before it; returns its token and its results."""
+        """Emit a collective after the one before it; returns its token and its results."""
         token, *results = self.e.emit(lookup(name), inputs, attrs, after=(*after, *self.order))  # type: ignore[arg-type]
         return (token,), tuple(results)
 

@@ -219,7 +219,7 @@ class _FoldWeights(Rewriter):
         return _composed(before, name, by, is_turned)
 
     def into_weight(self, node: Node, maker: Node, affine: _Affine) -> Value | None:
-        """The result with the factor in the weight of a convolution or matrix product, and the sum behind it."""
+        """The result with the factor in the weight of a convolution or matrix product, and the sum after it."""
         product = _PRODUCTS.get(maker.primitive.name)
         w, kind = (maker.inputs[1], maker.output.type) if product else (affine.base, affine.base.type)
         if product is None or w not in self.weights or w.type.rank != product.rank(kind):

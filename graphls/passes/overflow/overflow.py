@@ -144,11 +144,11 @@ def place_window(nodes: Sequence[Node], window: Window) -> list[Node]:
     start = replace(window.start, after=_merged(window.start.after, _opening(nodes, window)))
     (status,) = start.outputs
     fixed = constants(nodes)
-    # Ancestors of the get that no edge puts behind the start, such as nodes of the loss scale alone. Ancestors of the
+    # Ancestors of the get that no edge puts after the start, such as nodes of the loss scale alone. Ancestors of the
     # start, and nodes of earlier windows, stay outside: an edge from the start would close a cycle.
     outside = {n for n in window.before - window.behind - fixed if n.phase == "backward"}
     outside -= ancestors(nodes, [window.start]) | closed_before(nodes, window.get)
-    # The first node of a chain gets the edge; the others are behind that one by data.
+    # The first node of a chain gets the edge; the others are after that one by data.
     values_outside = {v for n in outside for v in n.outputs}
     placed = []
     for node in nodes:

@@ -37,7 +37,7 @@ class Rescale:
     The scale is the origin of the sensitivities behind casts, moves and products; where that is a constant and the loss
     is a product with a state or an input of one element that has no gradient, the scale is that one. All other nodes,
     also those that unscale, read the scale unchanged. Gradients of gradients are scaled once, by the outer sensitivity.
-    A constant that is not finite is not scaled. The scales are outputs of the graph, too, behind its own (but for those
+    A constant that is not finite is not scaled. The scales are outputs of the graph, too, after its own (but for those
     inside a `cond`).
     """
 

@@ -96,16 +96,16 @@ class Cut:
         """Whether a segment computes the flag of a condition, and no stack would cross its boundary."""
         if self.engine[node] == HOST:
             return False
-        behind = descendants(self.nodes, (node,))
-        read = _read([node, *behind])
+        later = descendants(self.nodes, (node,))
+        read = _read([node, *later])
         return any(node.inputs[0] in n.outputs for n in self.engine) and not any(v.type.stacked for v in read)
 
     def into_segments(self, branch: Node | None) -> Graph:
-        """The graph of segments; a branch stands alone, and its descendants come behind."""
-        behind = descendants(self.nodes, (branch,)) if branch else frozenset()
+        """The graph of segments; a branch stands alone, and its descendants come after."""
+        later = descendants(self.nodes, (branch,)) if branch else frozenset()
         others = [node for node in self.engine if node is not branch]
-        before_branch = [node for node in others if node not in behind]
-        after_branch = [node for node in others if node in behind]
+        before_branch = [node for node in others if node not in later]
+        after_branch = [node for node in others if node in later]
         leaving = (*self.graph.outputs, *(w.value for w in self.graph.writes))
         nodes = [*self.host_random]
         read_later = _read([*after_branch, *((branch,) if branch else ())])
@@ -143,8 +143,8 @@ class Cut:
         segment, too.
         """
         nodes = list_schedule(nodes, {*leaving})
-        ordered, behind = overlap_communication(nodes, self.bucket)
-        where = in_pieces(nodes, grouped(ordered, self.engine, behind), MOST_NODES if self.is_large else len(nodes))
+        ordered, after = overlap_communication(nodes, self.bucket)
+        where = in_pieces(nodes, grouped(ordered, self.engine, after), MOST_NODES if self.is_large else len(nodes))
         groups: dict[Piece, list[Node]] = {}
         for node in nodes:
             groups.setdefault(where[node], []).append(node)
@@ -210,7 +210,7 @@ def waits(graph: Graph) -> int:
 
 
 def split_checks(graph: Graph) -> Graph:
-    """The graph with checks of at most MOST_CHECKED values, each behind the last of them, and a check of their flags.
+    """The graph with checks of at most MOST_CHECKED values, each after the last of them, and a check of their flags.
 
     The window has been proven for the original check: a part checks some of its values as soon as these are computed,
     and the check itself keeps its position and checks the flags of the parts.
@@ -237,8 +237,8 @@ def _split_check(check: Node, names: Names, position: dict[Value, int], parts: d
     for some in iter(lambda: tuple(islice(values, MOST_CHECKED)), ()):
         flag = Value(names.fresh(check.output.name), check.output.type)
         part = replace(check, inputs=(*tokens, *some), outputs=(flag,), after=())
-        behind = max(position.get(v, -1) for v in part.inputs)
-        parts.setdefault(behind, []).append(part)
+        position_of_part = max(position.get(v, -1) for v in part.inputs)
+        parts.setdefault(position_of_part, []).append(part)
         flags.append(flag)
     return replace(check, inputs=(*tokens, *flags))
 

@@ -18,7 +18,7 @@ Piece = tuple[int, str, int]
 def grouped(nodes: Sequence[Node], engine: Mapping[Node, str], after: ScheduledAfter) -> dict[Node, Group]:
     """Assigns each node of a block to a group: as few groups as the changes of engine along any path require.
 
-    No node of a group waits for one of a later group, or comes behind it. A group moves into a later one of its engine
+    No node of a group waits for one of a later group, or comes after it. A group moves into a later one of its engine
     where all of its nodes could run there.
     """
     definer = definers(nodes)
@@ -58,8 +58,8 @@ def _sink(
             continue
         target = later[0][0]
         own = set(groups[key])
-        behind = [f for n in groups[key] for f in followers.get(n, ()) if f not in own]
-        if all(level[f] + (engine[f] == key[1]) > target for f in behind):
+        readers = [f for n in groups[key] for f in followers.get(n, ()) if f not in own]
+        if all(level[f] + (engine[f] == key[1]) > target for f in readers):
             level.update(dict.fromkeys(own, target))
             groups[later[0]] += groups.pop(key)
 

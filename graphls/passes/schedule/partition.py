@@ -55,7 +55,7 @@ class Partition:
     whose branches write states stands alone: the host reads its flag and runs the segments of one branch. For a small
     update the host only commits the new states, which lie in second buffers, or keeps the old ones. A graph that is one
     segment of "onnxruntime" is not changed. States are written in place only where no later segment reads the old
-    value, and behind all calls of Python, which may fail.
+    value, and after all calls of Python, which may fail.
 
     A segment ends where all operands of a collective are complete, so that independent nodes are computed while it
     communicates; small collectives, of less than `bucket` bytes, are grouped for that.

@@ -20,7 +20,7 @@ Paths = tuple[tuple[Segment, ...], ...]
 def proven(graph: Graph) -> Graph:
     """The graph of a plan whose writes are marked in place where that is proven.
 
-    A state is written in place by a segment behind the flag that the host reads and behind all calls of Python, so that
+    A state is written in place by a segment after the flag that the host reads and after all calls of Python, so that
     a Ctrl-C or a failure there leaves states of one step; where no later segment reads the old value nor, for a small
     state, takes indices, and where the order inside of the segment is proven, too; whichever branch runs.
     """

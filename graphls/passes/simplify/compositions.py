@@ -33,7 +33,7 @@ RULES: list[tuple[str, Rule]] = []
 """Patterns with their rules; of several that match, the first one counts."""
 
 SUMS: list[tuple[str, Rule]] = []
-"""Patterns of a sum behind a product, which are tried after later sums have been folded into it."""
+"""Patterns of a sum after a product, which are tried after later sums have been folded into it."""
 
 
 def _composes(*texts: str, rules: list[tuple[str, Rule]] = RULES) -> Callable[[Rule], Rule]:
@@ -114,7 +114,7 @@ _IN_GROUPS = _NORMALISED.replace("sub(x,", "sub(reshape(x),").replace("mean(x,",
 
 @_composes(f"add(mul(reshape({_IN_GROUPS}), reshape(gamma)), reshape(beta))")
 def _each_channel(e: Builder, node: Node, match: Match) -> Operator | None:
-    # Groups of several channels are rows that are normalised in the same way, with factors and sums by channel behind
+    # Groups of several channels are rows that are normalised in the same way, with factors and sums by channel after
     # it. GroupNormalization is no rule: ONNX Runtime takes the mean of squares minus the square of the mean for their
     # variance, which loses all digits where the mean is a thousand times the deviation, and needs twice the time.
     x = match["x"].type

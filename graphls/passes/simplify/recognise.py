@@ -46,7 +46,7 @@ class Recognise:
 
     Inference models have the operator where their opset has it, else the nodes of the region; values do not change.
     Nodes whose results other nodes read are not part of a composition. compositions.py has the table of patterns;
-    without `sums`, a product with a sum behind it is none.
+    without `sums`, a product with a sum after it is none.
     """
 
     sums: bool = True

@@ -103,7 +103,7 @@ class _Loop:
             return self._unbound(key, start, after)
         try:
             if structure(start) != structure(after):
-                kinds = f"{_described(start)} before its body and {_described(after)} behind it"
+                kinds = f"{_described(start)} before its body and {_described(after)} after it"
                 raise Unmergeable(f"This loop must keep the structure of{{name}}, which is {kinds}.")
             old = leaves(start)
             new = [self._leaf(*pair) for pair in zip(old, leaves(after), strict=True)]

@@ -89,7 +89,7 @@ def _escapes(node: ast.AST) -> set[str]:
 
 
 def always_leaves(statements: Sequence[ast.stmt]) -> bool:
-    """Whether the code behind these statements is never reached."""
+    """Whether the code after these statements is never reached."""
     if not statements:
         return False
     last = statements[-1]

@@ -18,7 +18,7 @@ Attributes = Sequence[tuple[Callable[[], Any], str]]
 class State:
     """Variables by name, attributes by their path, and by number the lists, dicts and symbols that functions can reach.
 
-    All of these can be read, and set to old values or to those behind a `cond` or a loop.
+    All of these can be read, and set to old values or to those after a `cond` or a loop.
     """
 
     def __init__(self, variables: Any, functions: Iterable[Any], attributes: Attributes = ()) -> None:

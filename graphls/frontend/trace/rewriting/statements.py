@@ -83,7 +83,7 @@ class Statements(Expressions):
     # -- blocks -----------------------------------------------------------------------------------------------
 
     def block(self, statements: Sequence[ast.stmt]) -> list[ast.stmt]:
-        """The rewritten statements of a block; the rest behind a conditional jump is guarded."""
+        """The rewritten statements of a block; the rest after a conditional jump is guarded."""
         new: list[ast.stmt] = []
         for i, statement in enumerate(statements):
             rest = list(statements[i + 1 :])
