@@ -20,7 +20,7 @@ Labels = Callable[[str], Array]
 
 
 class Sampler:
-    """The base of custom samplers: `__iter__` gives the indices of the rows of a pass.
+    """The base of custom samplers: `__iter__` yields the indices of the rows of a pass.
 
     While it runs, `self.dataset_size` is the number of rows of the source, and `self.num_samples` that of the
     constructor, the most rows of a pass. A sampler that has a child samples from the child's choice.
@@ -42,7 +42,7 @@ class Sampler:
         self.num_samples = checks.optional_integer("num_samples", num_samples, 0) or None
 
     def __iter__(self) -> Iterator[int]:
-        raise GraphTypeError(f"{type(self).__name__} needs a method __iter__ that gives row indices.")
+        raise GraphTypeError(f"{type(self).__name__} needs a method __iter__ that yields row indices.")
 
     def add_child(self, sampler: SamplerLike) -> None:
         """Sample from the choice of another sampler; raises GraphValueError where there is a child already."""
@@ -59,7 +59,7 @@ class Sampler:
         return self.num_samples
 
     def order(self, size: int, draws: np.random.Generator, labels: Labels | None = None) -> Indices:
-        """The rows of a pass over `size` rows; `labels(column)` gives the labels of all rows on request."""
+        """The rows of a pass over `size` rows; `labels(column)` returns the labels of all rows on request."""
         if self.child_sampler is None:
             return self._checked(self.chosen(size, draws, labels), size)
         before = self.child_sampler.order(size, draws, labels)
@@ -185,7 +185,7 @@ class SubsetRandomSampler(SubsetSampler):
 
 
 class IterSampler(Sampler):
-    """The rows that an iterable gives, such as a list; it is iterated once for every pass.
+    """The rows that an iterable yields, such as a list; it is iterated once for every pass.
 
     Examples:
         >>> from graphls import dataset as ds

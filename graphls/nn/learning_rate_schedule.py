@@ -177,7 +177,7 @@ def share_of(global_step: TensorLike, steps: int) -> Tensor:
 
 
 LearningRate: TypeAlias = "float | np.floating[Any] | Tensor | Iterable[float] | Cell"
-"""A rate, one for each step, or a cell that gives that of a step, such as a LearningRateSchedule."""
+"""A rate, one for each step, or a cell that computes that of a step, such as a LearningRateSchedule."""
 
 
 class ListedLearningRate(LearningRateSchedule):
@@ -348,7 +348,7 @@ def _starts(period: int, factor: int) -> list[int]:
 class WithWarmUpLR(LearningRateSchedule):
     """The first rate of a schedule times a factor that rises from `start_factor` to 1, and then the schedule.
 
-    `schedule` is a cell that gives the rate of a step, counted from the end of the warm-up, or a number. The numbers
+    `schedule` is a cell that computes the rate of a step, counted from the end of the warm-up, or a number. The numbers
     are those of PyTorch's SequentialLR of LinearLR and the schedule. Raises GraphTypeError and GraphValueError for
     a schedule that is neither a cell nor a float of 0 or more, for a `start_factor` outside of [0, 1] and for
     `warmup_steps` that are not above 0.

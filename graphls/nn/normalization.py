@@ -333,7 +333,7 @@ class LayerNorm(Cell):
 
     @cached_property
     def layer_norm(self) -> Any:
-        """The operator of these settings, which classes that derive from MindSpore's call; it gives statistics, too."""
+        """The operator of these settings, called by subclasses of MindSpore's; it returns statistics, too."""
         return ops.LayerNorm(self.begin_norm_axis, self.begin_params_axis, self.epsilon)
 
 

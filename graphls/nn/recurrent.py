@@ -142,7 +142,7 @@ class LSTMCell(RecurrentCell):
     """A long short-term memory: c' = sigmoid(f) * c + sigmoid(i) * tanh(g), h' = sigmoid(o) * tanh(c').
 
     i, f, g and o are the four parts of x @ weight_ih.T + bias_ih + h @ weight_hh.T + bias_hh. Called as
-    `cell(x, (h, c))`, which gives (h', c'). Raises GraphTypeError and GraphValueError for inputs that do not fit.
+    `cell(x, (h, c))`, which returns (h', c'). Raises GraphTypeError and GraphValueError for inputs that do not fit.
     """
 
     def __init__(self, input_size: int, hidden_size: int, has_bias: bool = True, dtype: DTypeLike = float32) -> None:

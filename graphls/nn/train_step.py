@@ -36,7 +36,7 @@ __all__ = [
 
 
 class WithEvalCell(Cell):
-    """A network and a loss for evaluation: gives (loss, outputs, label).
+    """A network and a loss for evaluation: returns (loss, outputs, label).
 
     With `add_cast_fp32` the outputs and a float label are cast to float32 first. Raises GraphTypeError for anything but
     cells and for a flag that is not a bool.
@@ -60,7 +60,7 @@ class WithEvalCell(Cell):
 
 
 class ForwardValueAndGrad(Cell):
-    """The value of a network and its gradients: (value, gradients), as GradOperation gives them with these flags.
+    """The value of a network and its gradients: (value, gradients), as GradOperation returns them with these flags.
 
     `network` is a cell or a function of tensors, `weights` the parameters for `get_by_list`. With `sens_param` the
     last input is the sensitivity. The forward runs once. Raises GraphTypeError for a network that is not callable,
@@ -199,7 +199,7 @@ class TrainOneStepCell(Cell):
 
     `network` computes the loss from its inputs, `optimizer` holds the parameters to train. `sens`, a number or a
     tensor of one element, scales the gradients and is not divided out again (give the optimizer `loss_scale=sens` for
-    that). With `return_grad` the step gives (loss, gradients by parameter name). The step returns the loss, of any
+    that). With `return_grad` the step returns (loss, gradients by parameter name). The step returns the loss, of any
     shape, and differentiates the same value, so the forward runs once. Of several outputs the sum is differentiated.
 
     Raises GraphTypeError for a network or optimizer that is not a cell and for another `sens`, GraphValueError where

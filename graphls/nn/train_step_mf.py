@@ -23,7 +23,7 @@ __all__ = ["GradAccumulationCell", "MFTrainOneStepCell"]
 
 
 class ClipGradNorm(Cell):
-    """Scale gradients so that their common norm is `max_norm` at most; gives (gradients, the norm before).
+    """Scale gradients so that their common norm is `max_norm` at most; returns (gradients, the norm before).
 
     The norm n, float32 of shape (), is the square root of the sum of all squares. Every gradient is multiplied by
     min(max_norm / (max(n, max_norm) + 1e-6), 1), which is a little below 1 for gradients that need no clipping, as in

@@ -260,7 +260,7 @@ class Updating(TrainOneStepCell, Averaging):
 
 
 class TrainOneStepWithUpdatesCell(Updating):
-    """TrainOneStepCell with the settings of Updates; gives the loss of the call."""
+    """TrainOneStepCell with the settings of Updates; returns the loss of the call."""
 
     def __init__(self, network: Cell, optimizer: Cell, updates: Updates, sens: float | None = None) -> None:
         super().__init__(network, optimizer, sens)
@@ -274,7 +274,7 @@ class TrainOneStepWithUpdatesCell(Updating):
 
 
 class TrainOneStepWithLossScaleAndUpdatesCell(TrainOneStepWithLossScaleCell, Updating):
-    """TrainOneStepWithLossScaleCell with the settings of Updates; gives (loss of the call, overflow, scale).
+    """TrainOneStepWithLossScaleCell with the settings of Updates; returns (loss of the call, overflow, scale).
 
     Where gradients are accumulated, `overflow` says whether this call or an earlier one of the same update overflowed,
     of any rank in the last call of an update and of this one before. Then the update is skipped, and the scale changes

@@ -70,9 +70,9 @@ class MultiheadAttention(Cell):
 
     Takes query (L, N, embed_dim), key (S, N, kdim) and value (S, N, vdim), with the axes of length and batch exchanged
     where `batch_first`, or all without a batch. `attn_mask`, (L, S) or (N * num_heads, L, S), and `key_padding_mask`,
-    (N, S), are bools, true where there is no attention, or numbers that are added; a query without any key gives nan.
-    Gives the output and, where `need_weights`, the weights (N, L, S), or (N, num_heads, L, S) unless they are averaged.
-    Raises GraphTypeError and GraphValueError for arguments and inputs that do not fit.
+    (N, S), are bools, true where there is no attention, or numbers that are added; a query without any key results in
+    nan. Returns the output and, where `need_weights`, the weights (N, L, S), or (N, num_heads, L, S) unless they are
+    averaged. Raises GraphTypeError and GraphValueError for arguments and inputs that do not fit.
     """
 
     _shown = "embed_dim num_heads dropout"

@@ -73,7 +73,7 @@ def _names(path: str, part: str) -> set[str]:
 class CelebADataset(files.Files):
     r"""The faces of CelebA: columns `image` and `attr`, uint32 of (attributes,), 1 where the face has one.
 
-    `image` is the file's bytes, uint8 of (N,), or with `decode` its pixels, uint8 of (H, W, 3); `decrypt(path)` gives
+    `image` is the file's bytes, uint8 of (N,), or with `decode` its pixels, uint8 of (H, W, 3); `decrypt(path)` returns
     the bytes of an encrypted file. Rows are in the order of `list_attr_celeba.txt`, which has the number of images, the
     names of the attributes, and a line for each image; the images lie beside it. `usage` is "train", "valid", "test" or
     "all"; parts need `list_eval_partition.txt`. Raises GraphValueError for a missing folder,

@@ -365,7 +365,7 @@ IMAGES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp")
 class Images:
     """The bytes of image files, uint8 of (N,), or with `decode` their pixels, uint8 of (H, W, 3).
 
-    `decrypt(path)` gives the bytes of an encrypted file. Raises GraphTypeError for arguments of another kind, and
+    `decrypt(path)` returns the bytes of an encrypted file. Raises GraphTypeError for arguments of another kind, and
     GraphRuntimeError for files that are empty, cannot be read or are not images.
     """
 

@@ -288,7 +288,7 @@ def _classes(directory: str, indexing: object) -> dict[str, int]:
 class ImageFolderDataset(Files):
     """Images in one folder for each class: columns `image` and `label`, int32 of ().
 
-    `image` is the file's bytes, uint8 of (N,), or with `decode` its pixels, uint8 of (H, W, 3); `decrypt(path)` gives
+    `image` is the file's bytes, uint8 of (N,), or with `decode` its pixels, uint8 of (H, W, 3); `decrypt(path)` returns
     the bytes of an encrypted file. Classes are the folders of `dataset_dir` in order of their names, or those of
     `class_indexing` with its indices; the images of a class are the files directly in its folder, in order of their
     names. `extensions` such as [".png"] are exact; without them the endings of images count, in upper or lower case.

@@ -349,7 +349,7 @@ def _pad(name: str, value: object) -> tuple[str, int]:
 class SlidingWindow(TensorOperation):
     """Each `width` elements of the only axis that follow each other: (N,) becomes (N - width + 1, width).
 
-    Gives (0, width) where there are fewer. Raises GraphTypeError, GraphValueError or GraphRuntimeError.
+    Returns (0, width) where there are fewer. Raises GraphTypeError, GraphValueError or GraphRuntimeError.
 
     Examples:
         >>> import numpy as np

@@ -23,7 +23,7 @@ __all__ = [
 class TensorOperation:
     """An operation on one column; on several columns it does the same, random draws included, to each.
 
-    Subclasses define `apply(column)`. Calling an operation gives its result, or the tuple of its results on several
+    Subclasses define `apply(column)`. Calling an operation returns its result, or the tuple of its results on several
     columns. A column is a NumPy array; scalars, strings, bytes and lists become one.
 
     Examples:
@@ -327,7 +327,7 @@ class Duplicate:
 class Unique:
     """The sorted different elements of a column, the index of its own for each element, and how often each occurs.
 
-    The last two are int32 of one axis. Gives a tuple of three columns.
+    The last two are int32 of one axis. Returns a tuple of three columns.
 
     Examples:
         >>> import numpy as np

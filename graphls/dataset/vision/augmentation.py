@@ -215,7 +215,7 @@ class _Policy:
 class AutoAugment(_Augment, _Policy):
     """One of 25 pairs of operations, drawn at random, of the policy for a dataset (Cubuk et al. 2019).
 
-    Takes uint8 of (H, W, 3), gives an array. Raises GraphTypeError, GraphValueError or GraphRuntimeError.
+    Takes uint8 of (H, W, 3); returns an array. Raises GraphTypeError, GraphValueError or GraphRuntimeError.
 
     Examples:
         >>> import numpy as np
@@ -258,7 +258,7 @@ class _Strength:
 class RandAugment(_Augment, _Bins, _Strength):
     """`num_ops` operations drawn at random, of the strength `magnitude` of `num_magnitude_bins` (Cubuk et al. 2020).
 
-    Takes uint8 of (H, W, 3), gives an array. Raises GraphTypeError, GraphValueError or GraphRuntimeError.
+    Takes uint8 of (H, W, 3); returns an array. Raises GraphTypeError, GraphValueError or GraphRuntimeError.
 
     Examples:
         >>> import numpy as np
@@ -287,7 +287,7 @@ class RandAugment(_Augment, _Bins, _Strength):
 class TrivialAugmentWide(_Augment, _Bins):
     """One operation of one strength of `num_magnitude_bins`, both drawn at random (Mueller and Hutter 2021).
 
-    Takes uint8 of (H, W, 3), gives an array. Raises GraphTypeError, GraphValueError or GraphRuntimeError.
+    Takes uint8 of (H, W, 3); returns an array. Raises GraphTypeError, GraphValueError or GraphRuntimeError.
 
     Examples:
         >>> import numpy as np

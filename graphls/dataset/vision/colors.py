@@ -117,7 +117,7 @@ class _OfThreeChannels(ImageOperation):
 class RgbToHsv(_OfThreeChannels):
     """Hue and saturation in [0, 1] and value of red, green and blue, by the formulas of Python's `colorsys`.
 
-    Takes (3, H, W) or (N, 3, H, W), or with `is_hwc` (H, W, 3) or (N, H, W, 3); integers give float64. Raises
+    Takes (3, H, W) or (N, 3, H, W), or with `is_hwc` (H, W, 3) or (N, H, W, 3); integers become float64. Raises
     GraphTypeError for other arrays.
 
     Examples:
@@ -272,8 +272,8 @@ class AdjustHue(ImageOperation):
 class AdjustSharpness(ImageOperation):
     """image * factor + smoothed * (1 - factor): 0 is blurred, 1 the image, 2 sharper; the outermost pixels stay.
 
-    Takes uint8 or floats of (H, W) or (H, W, C), gives an array. Raises GraphTypeError, GraphValueError for a negative
-    factor, GraphRuntimeError for other images.
+    Takes uint8 or floats of (H, W) or (H, W, C); returns an array. Raises GraphTypeError, GraphValueError for a
+    negative factor, GraphRuntimeError for other images.
 
     Examples:
         >>> import numpy as np
@@ -392,7 +392,7 @@ class RandomSharpness(RandomColor):
 
 
 class RandomAdjustSharpness(WithProbability):
-    """`AdjustSharpness` by the factor `degree`, with a probability; gives an array.
+    """`AdjustSharpness` by the factor `degree`, with a probability; returns an array.
 
     Examples:
         >>> import numpy as np

@@ -25,7 +25,7 @@ def _value(name: str, value: object) -> float:
 class Erase(ImageOperation):
     """The image with (height, width) pixels at (top, left), as far as they are inside of it, of one value or color.
 
-    Takes (H, W, 3) or a PIL image, gives an array; `inplace` changes the array itself. Raises GraphTypeError,
+    Takes (H, W, 3) or a PIL image; returns an array; `inplace` changes the array itself. Raises GraphTypeError,
     GraphValueError or GraphRuntimeError.
 
     Examples:
@@ -177,7 +177,7 @@ def _drawn_share(alpha: float) -> float:
 class MixUpBatch:
     """Each image of a batch mixed with another one, their labels with the same shares (Zhang et al. 2018).
 
-    Call it with a batch of images and the labels (N, classes) or (N, labels, classes); gives both, labels in float32.
+    Call it with a batch of images and the labels (N, classes) or (N, labels, classes); returns both, labels in float32.
     The share of the one image is drawn from Beta(alpha, alpha). Raises GraphTypeError, GraphValueError or
     GraphRuntimeError.
 
@@ -204,7 +204,7 @@ class MixUpBatch:
 class CutMixBatch:
     """Each image of a batch with a rectangle of another one, with a probability, and the labels mixed by its area.
 
-    Call it with a batch of images and the labels (N, classes) or (N, labels, classes); gives both, labels in float32.
+    Call it with a batch of images and the labels (N, classes) or (N, labels, classes); returns both, labels in float32.
     The area that stays is drawn from Beta(alpha, alpha) (Yun et al. 2019). Raises GraphTypeError, GraphValueError or
     GraphRuntimeError.
 

@@ -104,7 +104,7 @@ class RandomPosterize(ImageOperation):
 class Solarize(ImageOperation):
     """The image with values in the interval `threshold`, (low, high), inverted.
 
-    One number, or two equal ones, are the interval [number, 255]. Takes (H, W) or (H, W, C), gives an array. Raises
+    One number, or two equal ones, are the interval [number, 255]. Takes (H, W) or (H, W, C); returns an array. Raises
     GraphTypeError, GraphValueError or GraphRuntimeError.
 
     Examples:
@@ -300,7 +300,7 @@ class GaussianBlur(ImageOperation):
 
     `sigma` (across, down), or one for both, are the standard deviations; 0 or None means
     0.3 * ((width - 1) / 2 - 1) + 0.8, width the first size, both ways. Pixels beyond the border are mirrored. Takes
-    (H, W), (H, W, C) or a PIL image, gives an array. Raises GraphTypeError, GraphValueError or GraphRuntimeError.
+    (H, W), (H, W, C) or a PIL image; returns an array. Raises GraphTypeError, GraphValueError or GraphRuntimeError.
 
     Examples:
         >>> import numpy as np

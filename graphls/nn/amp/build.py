@@ -34,7 +34,7 @@ def build_train_network(
 ) -> TrainOneStepCell:  # fmt: skip
     """A training step for a network, in training mode: its loss, its gradients, the optimizer and the loss scale.
 
-    `network` gives predictions for `loss_fn`, or the loss itself without one. The level sets, and a keyword argument
+    `network` returns predictions for `loss_fn`, or the loss itself without one. The level sets, and a keyword argument
     overrides:
 
     - `cast_model_type`: the dtype in which the network computes, float16 under O2 and O3, else float32. A 16-bit one

@@ -72,14 +72,15 @@ def auto_mixed_precision(network: Cell, amp_level: str = "O0", dtype: DTypeLike 
     """Let a network compute partly in `dtype`, float16 or bfloat16; its parameters keep their dtype and names.
 
     - O0: nothing changes.
-    - O1: convolutions, Dense, matrix products and ReLU compute in 16 bits and give float32.
-    - O2: everything computes in 16 bits but batch and layer normalisation, which compute in float32 and give 16 bits.
+    - O1: convolutions, Dense, matrix products and ReLU compute in 16 bits and return float32.
+    - O2: everything computes in 16 bits but batch and layer normalisation, which compute in float32 and return 16 bits.
     - O3: everything computes in 16 bits.
-    - auto: convolutions and matrix products compute in 16 bits and give them; powers, exponentials, logarithms,
+    - auto: convolutions and matrix products compute in 16 bits and return them; powers, exponentials, logarithms,
       softmax, normalisation and losses compute in float32; elsewhere the wider operand decides.
 
-    Under O2 and O3 the network gives float32. The network itself is changed and returned; one that has a level already
-    keeps it, with a warning. Raises GraphTypeError for anything but a cell, GraphValueError for another dtype or level.
+    Under O2 and O3 the network returns float32. The network itself is changed and returned; one that has a level
+    already keeps it, with a warning. Raises GraphTypeError for anything but a cell, GraphValueError for another dtype
+    or level.
 
     Examples:
         >>> import numpy as np
@@ -137,7 +138,7 @@ def _apply_auto(network: Cell, low: DType) -> None:
 
 
 def keep_normalisation(network: Cell, low: DType) -> None:
-    """Let batch and layer normalisation inside a network compute in float32 and give 16 bits."""
+    """Let batch and layer normalisation inside a network compute in float32 and return 16 bits."""
     for cell in _cells_of(network, NORMALISATIONS):
         cell.to_float(float32)
         _mark(cell, _output_type=low)

@@ -32,7 +32,7 @@ __all__ = ["Optimizer"]
 Parameters: TypeAlias = "Iterable[Parameter | Mapping[str, Any]]"
 """Parameters, or groups of them with settings of their own."""
 Decay: TypeAlias = "float | Cell"
-"""A weight decay, or a cell that gives that of a step."""
+"""A weight decay, or a cell that computes that of a step."""
 Decays: TypeAlias = "Sequence[Tensor | float | None]"
 """The weight decay of each parameter in a step; None where it does not decay."""
 
@@ -173,7 +173,7 @@ Tensors = tuple[Tensor, ...]
 
 
 class Optimizer(Cell):
-    """Updates parameters by gradients: `optimizer(gradients)`, which gives True for each parameter.
+    """Updates parameters by gradients: `optimizer(gradients)`, which returns True for each parameter.
 
     `parameters` are Parameters, or groups: dicts with "params" and any of "lr", "weight_decay" and
     "grad_centralization", and one with only "order_params", the order of updates. `learning_rate` is a number, a list

@@ -155,9 +155,9 @@ class ConfusionMatrixMetric(Metric):
     omission rate", "prevalence threshold", "threat score", "accuracy", "balanced accuracy", "f1 score", "matthews
     correlation coefficient", "fowlkes mallows index", "informedness" and "markedness".
 
-    The answers of all samples and channels are counted together, and `eval` gives an array of one number. With
+    The answers of all samples and channels are counted together, and `eval` returns an array of one number. With
     `calculation_method` each channel of each sample has a measure, `decrease` makes one number of those of a batch
-    ("mean" or "sum"; the others leave several, unless there is one sample or one channel), and `eval` gives the mean
+    ("mean" or "sum"; the others leave several, unless there is one sample or one channel), and `eval` returns the mean
     of the batches as a float. `skip_channel=False` leaves the first channel out, and True counts it, as in MindSpore.
 
     Raises GraphTypeError and GraphValueError for settings that do not fit.
