@@ -20,7 +20,7 @@ __all__ = [
 
 
 class LBeta(Cell):
-    """The logarithm of the beta function."""
+    """The logarithm of the beta function of floats x and y, elementwise, broadcasting."""
 
     def construct(self, x: Tensor, y: Tensor) -> Tensor:
         return ops.lgamma(x) + ops.lgamma(y) - ops.lgamma(x + y)
@@ -117,14 +117,14 @@ class Roll(Cell):
 
 
 class Tril(Cell):
-    """Matrices with zeros above the diagonal `k`."""
+    """Matrices (..., m, n) with zeros above the diagonal `k`."""
 
     def construct(self, x: TensorLike, k: int = 0) -> Tensor:
         return ops.tril(x, k)
 
 
 class Triu(Cell):
-    """Matrices with zeros below the diagonal `k`."""
+    """Matrices (..., m, n) with zeros below the diagonal `k`."""
 
     def construct(self, x: TensorLike, k: int = 0) -> Tensor:
         return ops.triu(x, k)
@@ -225,7 +225,7 @@ class Unflatten(Cell):
 
 
 class Identity(Cell):
-    """The input, unchanged."""
+    """The input, of any shape and dtype, unchanged."""
 
     def construct(self, x: TensorLike) -> Any:
         return x

@@ -122,7 +122,7 @@ class AdaptiveLossScaleUpdateCell(DynamicLossScaleUpdateCell):
 
 
 class FixedLossScaleUpdateCell(Cell):
-    """The scale stays as it is; overflowing steps are skipped."""
+    """The scale, a float32 scalar, is constant; overflowing steps are skipped."""
 
     def __init__(self, loss_scale_value: float) -> None:
         super().__init__()
