@@ -201,12 +201,14 @@ class MFTrainOneStepCell(TrainOneStepWithLossScaleCell, Averaging):
         with in_phase("update"):
             rate = self.current_rate()
             if self.accumulation is None:
-                loss, overflow, norm = self.whole_step(loss, grads, overflow)
+                loss, overflow, norm = self.update_unless_overflow(loss, grads, overflow)
             else:
-                loss, overflow, norm = self.micro_step(self.accumulation, loss, grads, overflow)
+                loss, overflow, norm = self.accumulate(self.accumulation, loss, grads, overflow)
         return loss, overflow, scale, rate, norm, *local
 
-    def whole_step(self, loss: TensorLike, grads: Sequence[Tensor], overflow: Tensor) -> tuple[Any, Any, Any]:
+    def update_unless_overflow(
+        self, loss: TensorLike, grads: Sequence[Tensor], overflow: Tensor
+    ) -> tuple[Any, Any, Any]:
         """Update everything by these gradients unless they overflowed; returns (loss, overflow, global norm)."""
         overflow = self.process_loss_scale(overflow)
         norm = self.global_norm(grads)
@@ -214,7 +216,7 @@ class MFTrainOneStepCell(TrainOneStepWithLossScaleCell, Averaging):
             loss = ops.depend(loss, self.update(grads, norm))
         return loss, overflow, norm
 
-    def micro_step(
+    def accumulate(
         self, accumulation: AccumulatedGradients, loss: Tensor, grads: Sequence[Tensor], overflow: Tensor
     ) -> tuple[Any, Any, Any]:
         """Add these gradients to those of earlier calls; the last call of an update updates everything."""
@@ -222,7 +224,7 @@ class MFTrainOneStepCell(TrainOneStepWithLossScaleCell, Averaging):
         grads = accumulation.mean(grads)
         if accumulation.is_last():
             accumulation.restart()
-            return self.whole_step(loss, grads, overflow)
+            return self.update_unless_overflow(loss, grads, overflow)
         accumulation.keep(grads, overflow)
         return loss, overflow, self.global_norm(grads)
 
@@ -232,10 +234,10 @@ class MFTrainOneStepCell(TrainOneStepWithLossScaleCell, Averaging):
 
     def update(self, grads: Sequence[Tensor], norm: Tensor | None) -> Any:
         """Clip the gradients, update the parameters and their averages; returns the optimizer's result."""
-        done = self.optimizer(grads if norm is None else self.clip_grad_norm.clipped(grads, norm))
+        result = self.optimizer(grads if norm is None else self.clip_grad_norm.clipped(grads, norm))
         if self.ema is not None:
             self.ema.update()
-        return done
+        return result
 
     def current_rate(self) -> Any:
         """The learning rate of the coming update, as the step returns it."""

@@ -226,18 +226,18 @@ class Updating(TrainOneStepCell, Averaging):
         """
         accumulation = self.accumulation
         if accumulation is None:
-            return self.whole_step(loss, grads, overflow)
+            return self.update_unless_overflow(loss, grads, overflow)
         is_last = accumulation.is_last()
         if overflow is not None:
             overflow = accumulation.overflowed(overflow)
             overflow = any_rank_where(is_last, overflow) if self.reducer_flag else overflow
         if is_last:
             accumulation.restart()
-            return self.whole_step(loss, grads, overflow)
+            return self.update_unless_overflow(loss, grads, overflow)
         accumulation.keep(grads, overflow)
         return loss, overflow
 
-    def whole_step(self, loss: Any, grads: Sequence[Tensor], overflow: Tensor | None) -> tuple[Any, Any]:
+    def update_unless_overflow(self, loss: Any, grads: Sequence[Tensor], overflow: Tensor | None) -> tuple[Any, Any]:
         """Update everything by these gradients unless they overflowed."""
         if overflow is None:
             return ops.depend(loss, self.update(grads)), None
@@ -253,10 +253,10 @@ class Updating(TrainOneStepCell, Averaging):
     def update(self, grads: Sequence[Tensor]) -> Any:
         """Clip the gradients, update the parameters and their averages; returns the optimizer's result."""
         wide = tuple(map(tensor_of, grads))
-        done = self.optimizer(self.updates.clipped(wide, self.optimizer.loss_scale))
+        result = self.optimizer(self.updates.clipped(wide, self.optimizer.loss_scale))
         if self.ema is not None:
             self.ema.update()
-        return done
+        return result
 
 
 class TrainOneStepWithUpdatesCell(Updating):

@@ -90,8 +90,8 @@ class MapDataset(SameRows):
         return Job(self.mapper, self.workers or get_num_parallel_workers(), self.processes, "map", self.location)
 
     def rows(self, run: Run, epoch: int, indices: Iterable[int]) -> Iterator[Row]:
-        own, needed_rows = tee(indices)
-        return run.each(self, epoch, zip(own, self.child.rows(run, epoch, needed_rows), strict=False))
+        own_indices, child_indices = tee(indices)
+        return run.each(self, epoch, zip(own_indices, self.child.rows(run, epoch, child_indices), strict=False))
 
     def _scan(self, run: Run, epoch: int, start: int) -> Iterator[Row]:
         return run.each(self, epoch, zip(count(start), self.child.stream(run, epoch, start), strict=False))

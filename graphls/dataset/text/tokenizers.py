@@ -127,12 +127,12 @@ class RegexTokenizer(Tokenizer):
         return bool(self._retained_delimiter.pattern and self._retained_delimiter.fullmatch(delimiter.group()))
 
 
-def _between(pattern: re.Pattern[str], text: str, is_kept: Callable[[re.Match[str]], bool]) -> list[Span]:
+def _between(pattern: re.Pattern[str], text: str, is_retained: Callable[[re.Match[str]], bool]) -> list[Span]:
     """The parts of a string between matches of a pattern, and the retained matches; none is empty."""
     spans, start = [], 0
     for match in pattern.finditer(text):
         spans.append((start, match.start()))
-        if is_kept(match):
+        if is_retained(match):
             spans.append(match.span())
         start = match.end()
     spans.append((start, len(text)))
