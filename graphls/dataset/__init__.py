@@ -60,7 +60,7 @@ __all__ = [
 
 
 def zip(datasets: tuple[Dataset, ...]) -> Dataset:
-    """The columns of datasets side by side, as long as all have rows.
+    """The columns of datasets side by side, up to the length of the shortest.
 
     Examples:
         >>> from graphls import dataset as ds

@@ -146,12 +146,12 @@ class Dataset(Node):
         return _node("take", self, count)
 
     def zip(self, datasets: Dataset | tuple[Dataset, ...]) -> Dataset:
-        """Join the columns of this dataset and of others side by side, as long as all have rows."""
+        """Join the columns of this dataset and of others side by side, up to the length of the shortest."""
         others = datasets if isinstance(datasets, (tuple, list)) else (datasets,)
         return _node("zip", (self, *others))
 
     def concat(self, datasets: Dataset | Sequence[Dataset]) -> Dataset:
-        """Append the rows of others, which have the same columns, to those of this dataset."""
+        """Append the rows of other datasets with the same columns."""
         others = datasets if isinstance(datasets, (tuple, list)) else (datasets,)
         return _node("concat", (self, *others))
 
