@@ -172,8 +172,8 @@ def default_device() -> str | Cuda:
 
 def default_engine(device: str | Cuda) -> str:
     """The engine of steps that name none: on a CPU that of the settings, or of GRAPHLS_ENGINE in the environment."""
-    given = _settings.explicit_value("engine") or os.environ.get("GRAPHLS_ENGINE")
-    return DEFAULT if device != "cpu" or given is None else str(given)
+    name = _settings.explicit_value("engine") or os.environ.get("GRAPHLS_ENGINE")
+    return DEFAULT if device != "cpu" or name is None else str(name)
 
 
 def cuda_of_context() -> Cuda:
