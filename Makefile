@@ -105,6 +105,7 @@ dist: $(VENV)/.installed-dist
 fuzz: $(VENV)/.installed-test
 	$(RUN) -m tests.fuzz
 	$(RUN) -m tests.fuzz programs --count 10000
+	$(RUN) -m tests.fuzz programs --count 2000 --engine onednn
 	$(RUN) -m tests.fuzz pairs --count 5041
 	$(RUN) -m tests.fuzz onnx --count 2000
 	$(RUN) -m tests.fuzz onnx --count 2000 --engine openvino

@@ -15,6 +15,7 @@ from graphls.base.errors import GraphlsError
 from graphls.base.sharing.storage import Storage
 from graphls.ir.parse import parse
 from graphls.runtime.devices import PROVIDERS
+from graphls.runtime.onednn.library import library
 from graphls.runtime.onnxruntime.cuda_libraries import (
     EXTRA,
     FOR_CUDA_12,
@@ -58,11 +59,21 @@ def examine(device: str = "") -> int:
         print(f"{package:26} {package_version(package) or 'not installed'}")
     for name in filter(package_version, PACKAGES):
         print(f"{name:26} {package_version(name)}")
+    print(f"{'oneDNN':26} {_onednn()}")
     if text := conflict():
         print(text)
     if device == "cuda":
         return int(not (examine_cuda() and not text))
     return int(not (_runtime_works() and not text))
+
+
+def _onednn() -> str:
+    """The version of oneDNN, its instruction set and its path."""
+    try:
+        loaded = library()
+    except GraphlsError:
+        return "not installed"
+    return f"{'.'.join(map(str, loaded.version))} ({loaded.instruction_set}), {loaded.path}"
 
 
 def _runtime_works() -> bool:

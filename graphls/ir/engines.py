@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from graphls.base.errors import GraphKeyError
 from graphls.ir.graph import Node
@@ -32,6 +32,14 @@ class Engine(Protocol):
         """The Part that runs a segment on the buffers of a PlanContext; see `graphls.runtime.engine`."""
 
 
+@runtime_checkable
+class Interprets(Protocol):
+    """An engine that lets Python compute some of its nodes, though it does not run Python otherwise."""
+
+    def interprets(self, node: Node) -> bool:
+        """Whether Python computes a node."""
+
+
 _engines: dict[str, Engine] = {}
 
 
@@ -46,3 +54,10 @@ def find_engine(name: str) -> Engine:
         known = ", ".join(sorted(_engines))
         raise GraphKeyError(f"There is no engine {name!r}{nearest(name, _engines)}; there are {known}.")
     return _engines[name]
+
+
+def runs_python(segment: Segment) -> bool:
+    """Whether Python runs in a segment."""
+    engine = find_engine(segment.engine)
+    interprets = isinstance(engine, Interprets) and any(map(engine.interprets, segment.graph.nodes))
+    return engine.runs_python or interprets

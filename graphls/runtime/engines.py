@@ -14,6 +14,7 @@ import numpy as np
 from graphls.ir.engines import register_engine
 from graphls.ir.graph import Node
 from graphls.ir.plan import Segment
+from graphls.runtime.onednn.engine import Onednn
 from graphls.runtime.openvino.engine import Openvino
 
 if TYPE_CHECKING:
@@ -142,5 +143,5 @@ class Ranks:
         return RanksPart(segment, context)
 
 
-for engine in (OnnxRuntime(), Openvino(), Numpy(), Host(), Ranks()):
+for engine in (OnnxRuntime(), Openvino(), Onednn(), Numpy(), Host(), Ranks()):
     register_engine(engine)

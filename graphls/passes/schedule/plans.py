@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from graphls.ir.engines import find_engine
+from graphls.ir.engines import find_engine, runs_python
 from graphls.ir.graph import Graph, Value, needs, walk
 from graphls.ir.indices import early_states, is_small, takes_indices
 from graphls.ir.plan import Plan, Segment, plan_of
@@ -76,7 +76,7 @@ def _marks(path: Sequence[Segment], first: int, proofs: Mapping[Segment, _Proof]
     read_later: set[Value] = set()
     is_behind_all, indices_later = True, False
     for number, segment in reversed(list(enumerate(path))):
-        is_behind_all &= number >= first and not find_engine(segment.engine).runs_python
+        is_behind_all &= number >= first and not runs_python(segment)
         safe, read, checks_indices = proofs[segment]
         for write in segment.graph.writes:
             stays = not (indices_later and is_small(write.state))

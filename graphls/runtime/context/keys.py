@@ -24,7 +24,7 @@ DEVICES = {"CPU": "cpu", "GPU": "cuda", "Ascend": None, "Davinci": None}
 """The device of graphls by its name in MindSpore; None where graphls has none."""
 
 
-ENGINES = (DEFAULT, "openvino", "numpy")
+ENGINES = (DEFAULT, "onednn", "openvino", "numpy")
 """The engines that run what they take of a step; see docs/engines.md."""
 
 

@@ -1,0 +1,249 @@
+"""Memory descriptors, memories and primitives of oneDNN, by its C interface."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterable, Mapping, Sequence
+from ctypes import byref, c_float, c_int, c_int64, c_void_p
+from enum import IntEnum
+from itertools import accumulate
+from typing import Any
+from weakref import finalize
+
+from graphls.runtime.onednn.library import library
+
+MOST_AXES = 12
+F32, BF16 = 3, 2
+_Dims = c_int64 * MOST_AXES
+
+
+class Role(IntEnum):
+    """Which operand or result of a primitive a memory is (`DNNL_ARG_...`)."""
+
+    SOURCE = 1
+    SOURCE_1 = 2
+    RESULT = 17
+    WEIGHTS = 33
+    BIAS = 41
+    MEAN = 49
+    VARIANCE = 50
+    SCALE = 51
+    SHIFT = 52
+    WORKSPACE = 64
+    SOURCE_GRADIENT = 129
+    RESULT_GRADIENT = 145
+    WEIGHTS_GRADIENT = 161
+    BIAS_GRADIENT = 169
+    SCALE_GRADIENT = 255
+    SHIFT_GRADIENT = 256
+    SEVERAL = 1024
+    POST_OPERATION = 32768
+
+
+class Query(IntEnum):
+    """What a primitive descriptor says of its memories (`dnnl_query_..._md`)."""
+
+    SOURCE = 129
+    SOURCE_GRADIENT = 130
+    WEIGHTS = 131
+    WEIGHTS_GRADIENT = 132
+    RESULT = 133
+    RESULT_GRADIENT = 134
+    WORKSPACE = 135
+
+
+class Argument(ctypes.Structure):
+    """`dnnl_exec_arg_t`: a role and a memory."""
+
+    _fields_ = (("role", c_int), ("memory", c_void_p))
+
+
+def dims(numbers: Sequence[int]) -> Any:
+    """Numbers as `dnnl_dims_t`."""
+    return _Dims(*numbers)
+
+
+class Descriptor:
+    """The shape, the dtype and the layout of a memory; those that are equal hold their elements in the same places."""
+
+    def __init__(self, handle: c_void_p) -> None:
+        # ctypes passes the object as this and keeps it alive until the call is over, which it does not for a handle.
+        self.handle = self._as_parameter_ = handle
+        finalize(self, library().c.dnnl_memory_desc_destroy, handle).atexit = False
+
+    @classmethod
+    def plain(cls, shape: Sequence[int], dtype: int = F32) -> Descriptor:
+        """Row-major order."""
+        return cls.strided(shape, row_major(shape), dtype)
+
+    @classmethod
+    def strided(cls, shape: Sequence[int], strides: Sequence[int], dtype: int = F32) -> Descriptor:
+        """Any strides, in elements; a scalar has one axis."""
+        shape, strides = (shape or (1,)), (strides or (1,))
+        handle, create = c_void_p(), library().c.dnnl_memory_desc_create_with_strides
+        _call("describe a memory", create, byref(handle), len(shape), dims(shape), dtype, dims(strides))
+        return cls(handle)
+
+    @classmethod
+    def any(cls, shape: Sequence[int], dtype: int = F32) -> Descriptor:
+        """The layout that the primitive likes best, which its own descriptor tells."""
+        handle, create = c_void_p(), library().c.dnnl_memory_desc_create_with_tag
+        _call("describe a memory", create, byref(handle), len(shape), dims(shape), dtype, 1)
+        return cls(handle)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is row-major order."""
+        return self.equals(Descriptor.plain(self.shape))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The sizes of the axes."""
+        query, count, sizes = library().c.dnnl_memory_desc_query, c_int(), ctypes.POINTER(c_int64)()
+        _call("read a descriptor", query, self.handle, 256, byref(count))
+        _call("read a descriptor", query, self.handle, 257, byref(sizes))
+        return tuple(sizes[: count.value])
+
+    @property
+    def size(self) -> int:
+        """Bytes, padding of blocks included."""
+        function = library().c.dnnl_memory_desc_get_size
+        function.restype = ctypes.c_size_t
+        return int(function(self.handle))
+
+    def equals(self, other: Descriptor) -> bool:
+        """Whether both hold their elements in the same places."""
+        return bool(library().c.dnnl_memory_desc_equal(self.handle, other.handle))
+
+    def permuted(self, permutation: Sequence[int]) -> Descriptor:
+        """The same memory with its axes in another order; axis i of the result is axis `permutation[i]`."""
+        handle, inverse = c_void_p(), [0] * len(permutation)
+        for new, old in enumerate(permutation):
+            inverse[old] = new
+        function = library().c.dnnl_memory_desc_permute_axes
+        _call("permute axes", function, byref(handle), self.handle, (c_int * len(inverse))(*inverse))
+        return Descriptor(handle)
+
+    def reshaped(self, shape: Sequence[int]) -> Descriptor | None:
+        """The same memory in another shape; None where the layout does not allow it."""
+        shape, handle = (shape or (1,)), c_void_p()
+        status = library().c.dnnl_memory_desc_reshape(byref(handle), self.handle, len(shape), dims(shape))
+        return None if status else Descriptor(handle)
+
+    def part(self, shape: Sequence[int], offsets: Sequence[int]) -> Descriptor | None:
+        """A box of the memory; None where the layout does not allow it."""
+        handle = c_void_p()
+        function = library().c.dnnl_memory_desc_create_submemory
+        status = function(byref(handle), self.handle, dims(shape), dims(offsets))
+        return None if status else Descriptor(handle)
+
+
+class Memory:
+    """A descriptor at an address."""
+
+    def __init__(self, descriptor: Descriptor, address: int) -> None:
+        self.descriptor, self.handle = descriptor, c_void_p()
+        lib = library()
+        _call("make a memory", lib.c.dnnl_memory_create, byref(self.handle), descriptor.handle, lib.engine,
+              c_void_p(address))  # fmt: skip
+        finalize(self, lib.c.dnnl_memory_destroy, self.handle).atexit = False
+
+    def move(self, address: int) -> None:
+        """Let it lie at another address from now on."""
+        _call("move a memory", library().c.dnnl_memory_set_data_handle, self.handle, c_void_p(address))
+
+
+class Primitive:
+    """A kernel that is ready to run."""
+
+    def __init__(self, kind: str, create: str, *arguments: object) -> None:
+        lib = library()
+        self.kind, self.described = kind, c_void_p()
+        self._as_parameter_ = self.described
+        _call(f"prepare a {kind}", getattr(lib.c, f"dnnl_{create}_primitive_desc_create"), byref(self.described),
+              *arguments)  # fmt: skip
+        finalize(self, lib.c.dnnl_primitive_desc_destroy, self.described).atexit = False
+        self.handle = c_void_p()
+        _call(f"make a {kind}", lib.c.dnnl_primitive_create, byref(self.handle), self.described)
+        finalize(self, lib.c.dnnl_primitive_destroy, self.handle).atexit = False
+
+    def layout(self, query: Query) -> Descriptor:
+        """The descriptor of one of its memories."""
+        return self._described(int(query), 0)
+
+    def _described(self, query: int, index: int) -> Descriptor:
+        function, clone = library().c.dnnl_primitive_desc_query_md, c_void_p()
+        function.restype = c_void_p
+        known = function(self.described, query, index)
+        _call("describe a memory", library().c.dnnl_memory_desc_clone, byref(clone), c_void_p(known))
+        return Descriptor(clone)
+
+    def layout_of(self, role: int) -> Descriptor:
+        """The descriptor of the memory of a role."""
+        return self._described(255, int(role))
+
+    @property
+    def is_reference(self) -> bool:
+        """Whether the kernel is the slow one that oneDNN has for everything."""
+        return self.implementation.startswith("ref")
+
+    @property
+    def implementation(self) -> str:
+        """The name of the kernel, such as "jit:avx512_core"; "ref" ones are slow."""
+        text = ctypes.c_char_p()
+        library().c.dnnl_primitive_desc_query(self.described, 8, 0, byref(text))
+        return (text.value or b"").decode()
+
+
+class Attributes:
+    """The attributes of a primitive: operations on its result before it is written."""
+
+    def __init__(self) -> None:
+        c = library().c
+        self.handle, self.operations, self.count = c_void_p(), c_void_p(), 0
+        self._as_parameter_ = self.handle
+        _call("make attributes", c.dnnl_primitive_attr_create, byref(self.handle))
+        finalize(self, c.dnnl_primitive_attr_destroy, self.handle).atexit = False
+        _call("make attributes", c.dnnl_post_ops_create, byref(self.operations))
+        finalize(self, c.dnnl_post_ops_destroy, self.operations).atexit = False
+
+    def function(self, algorithm: int, alpha: float, beta: float) -> None:
+        """Append a function of the result."""
+        c = library().c
+        append = c.dnnl_post_ops_append_eltwise
+        _call("append an operation", append, self.operations, algorithm, *floats(alpha, beta))
+        _call("set attributes", c.dnnl_primitive_attr_set_post_ops, self.handle, self.operations)
+        self.count += 1
+
+    def binary(self, algorithm: int, operand: Descriptor) -> int:
+        """Append an operation with another memory; returns the role of that."""
+        c = library().c
+        _call("append an operation", c.dnnl_post_ops_append_binary, self.operations, algorithm, operand)
+        _call("set attributes", c.dnnl_primitive_attr_set_post_ops, self.handle, self.operations)
+        self.count += 1
+        return Role.POST_OPERATION * self.count | Role.SOURCE_1
+
+
+def arguments(memories: Mapping[int, Memory]) -> Any:
+    """Memories by their roles as an array of `dnnl_exec_arg_t`."""
+    return (Argument * len(memories))(*(Argument(role, memory.handle) for role, memory in memories.items()))
+
+
+def floats(*numbers: float) -> tuple[c_float, ...]:
+    """Numbers as C passes them."""
+    return tuple(map(c_float, numbers))
+
+
+def handles(descriptors: Iterable[Descriptor]) -> Any:
+    """An array of the handles of descriptors."""
+    known = [descriptor.handle for descriptor in descriptors]
+    return (c_void_p * len(known))(*known)
+
+
+def row_major(shape: Sequence[int]) -> tuple[int, ...]:
+    """The strides of row-major order, in elements."""
+    return tuple(accumulate((1, *reversed(shape[1:])), lambda a, b: a * b))[::-1] if shape else ()
+
+
+def _call(task: str, function: object, *args: object) -> None:
+    library().call(task, function, *args)

@@ -1,0 +1,49 @@
+"""The oneDNN engine: takes the nodes that it has rules for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphls.base.errors import GraphValueError
+from graphls.ir.graph import Node
+from graphls.ir.plan import Segment
+
+if TYPE_CHECKING:
+    from graphls.runtime.engine import Part, PlanContext
+
+
+class Onednn:
+    """Runs segments as calls of kernels that are made for training, in layouts of their own: float32, on the CPU."""
+
+    name = "onednn"
+    runs_python = False
+    writes_in_place = False
+
+    def takes(self, node: Node) -> bool:
+        """Whether there is a kernel for a node, or it is one of few numbers, such as labels, before the update.
+
+        Other integers, conditions and random numbers stay elsewhere.
+        """
+        from graphls.runtime.onednn.rules import takes
+
+        return takes(node) or self.interprets(node)
+
+    def interprets(self, node: Node) -> bool:
+        """Whether NumPy computes a node on the buffers of the kernels around it."""
+        from graphls.runtime.onednn.rules import interprets
+
+        return interprets(node)
+
+    def check(self, device: object) -> None:
+        """Raise GraphRuntimeError where it is not installed, GraphValueError for another device than the CPU."""
+        if device != "cpu":
+            raise GraphValueError(f"The engine 'onednn' runs on 'cpu', not on {device!r}.")
+        from graphls.runtime.onednn.library import library
+
+        library()
+
+    def open(self, segment: Segment, context: PlanContext) -> Part:
+        """The calls for a segment."""
+        from graphls.runtime.onednn.part import OnednnPart
+
+        return OnednnPart(segment, context)

@@ -1,0 +1,73 @@
+"""Fusion groups: the nodes of a graph that one kernel computes, in the order in which the groups run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+
+from graphls.ir.graph import Graph, Node, Value, definers
+from graphls.runtime.onednn.normalisation import normalisations
+from graphls.runtime.onednn.program import Group, Program
+
+Rule = Callable[[Program, Sequence[Node]], None]
+
+
+def groups_of(graph: Graph, rule_of: Callable[[Node], Rule], joins: Callable[[Group, Node], bool]) -> list[Group]:
+    """The groups that compute the results of a graph, each behind those that it needs.
+
+    `rule_of` gives the rule of a node, which takes the node and those that have joined it; `joins` says whether a node
+    can join a group whose result it reads. A normalisation is one group, whose results stand for those of the nodes
+    that it replaces; nodes that nobody reads any more are left out.
+    """
+    makers = {value: _single(node, rule_of) for node in graph.nodes for value in node.outputs}
+    for group in normalisations(graph.nodes, definers(graph.nodes)):
+        makers.update((value, group) for value in group.outputs)
+    results = (*graph.outputs, *(write.value for write in graph.writes))
+    ordered = _ordered(results, makers)
+    return _ordered(results, _chained(ordered, makers, results, rule_of, joins))
+
+
+def _single(node: Node, rule_of: Callable[[Node], Rule]) -> Group:
+    return Group((node,), node.inputs, node.outputs, lambda program: rule_of(node)(program, (node,)))
+
+
+def _ordered(results: Iterable[Value], makers: dict[Value, Group]) -> list[Group]:
+    """The groups that results need, by depth-first search: the operands of each come before it."""
+    order: dict[Group, None] = {}
+    waiting: list[tuple[Value | None, Group | None]] = [(v, None) for v in reversed(list(results))]
+    while waiting:
+        value, group = waiting.pop()
+        if group is not None:
+            order.setdefault(group)
+        elif value in makers and makers[value] not in order:
+            group = makers[value]
+            waiting.append((None, group))
+            waiting.extend((v, None) for v in reversed(group.inputs) if v in makers and makers[v] not in order)
+    return list(order)
+
+
+def _chained(
+    groups: Sequence[Group], makers: dict[Value, Group], results: Iterable[Value], rule_of: Callable[[Node], Rule],
+    joins: Callable[[Group, Node], bool],
+) -> dict[Value, Group]:  # fmt: skip
+    """The makers of values where elementwise nodes have joined the group of their operand, if they alone read it."""
+    uses = Counter(v for group in groups for v in group.inputs)
+    uses.update(results)
+    chained = {v: group for group in groups for v in group.outputs}
+    for group in groups:
+        if len(group.nodes) > 1 or len(group.outputs) != 1:
+            continue
+        (node,) = group.nodes
+        for value in node.inputs:
+            head = chained.get(value)
+            if head is not None and uses[value] == 1 and head.outputs == (value,) and joins(head, node):
+                nodes = (*head.nodes, node)
+                inputs = (*head.inputs, *(v for v in node.inputs if v is not value))
+                rule = rule_of(nodes[0])
+                chained[node.output] = Group(nodes, inputs, node.outputs, _call(rule, nodes))
+                break
+    return chained
+
+
+def _call(rule: Rule, nodes: tuple[Node, ...]) -> Callable[[Program], None]:
+    return lambda program: rule(program, nodes)

@@ -1,0 +1,355 @@
+"""A graph as calls of oneDNN: layouts of values, reorders between them, and one arena for what is between."""
+
+from __future__ import annotations
+
+from bisect import bisect, insort
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from heapq import heappop, heappush
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from graphls.ir.graph import Graph, Node, Value
+from graphls.ir.types import Type, float32
+from graphls.runtime.onednn.binding import Descriptor, Memory, Primitive, Role, arguments
+from graphls.runtime.onednn.library import library
+
+Array = np.ndarray[Any, Any]
+
+_NOTHING = np.empty(0, np.uint8)
+LINE = 64
+"""The alignment of buffers in the arena, in bytes."""
+
+
+@dataclass(eq=False)
+class Buffer:
+    """Memory of the arena from the call that writes it first to the one that reads it last, or an array outside."""
+
+    size: int
+    is_outside: bool = False
+    first: int = -1
+    last: int = -1
+    offset: int = 0
+
+
+class View(NamedTuple):
+    """A buffer, or a part of one, in a layout.
+
+    Kernels work in layouts that are row-major or that a kernel has chosen. Others, of transpositions and slices, are
+    read by reorders only: the elementwise kernels of oneDNN 3.2 write nothing in some of them, as in the transposition
+    of 1 x 2 x 4 x 4 to 2 x 1 x 4 x 4.
+    """
+
+    buffer: Buffer
+    layout: Descriptor
+    is_for_kernels: bool = True
+
+
+@dataclass(eq=False)
+class Call:
+    """A primitive on views, for a node of the graph; a reorder is for the node that reads it."""
+
+    primitive: Primitive
+    views: Mapping[int, View]
+    node: Node | None
+
+    @property
+    def kind(self) -> str:
+        """What runs."""
+        return self.primitive.kind
+
+    @property
+    def buffers(self) -> Iterable[Buffer]:
+        """The buffers that it reads and writes."""
+        return (view.buffer for view in self.views.values())
+
+    def bound(self, binding: Binding) -> partial[int]:
+        """The call on the memories of a binding."""
+        lib = library()
+        memories = {int(role): binding.memory(view) for role, view in self.views.items()}
+        execute = lib.c.dnnl_primitive_execute
+        return partial(execute, self.primitive.handle, lib.stream, len(memories), arguments(memories))
+
+
+@dataclass(eq=False)
+class Copy:
+    """A copy of a value that no kernel reads."""
+
+    source: Buffer
+    target: Buffer
+    type: Type
+    node: Node | None = None
+    kind = "copy"
+
+    @property
+    def buffers(self) -> Iterable[Buffer]:
+        """The buffers that it reads and writes."""
+        return self.source, self.target
+
+    def bound(self, binding: Binding) -> partial[int]:
+        """The call on the arrays of a binding."""
+        return partial(self._run, binding)
+
+    def _run(self, binding: Binding) -> int:
+        binding.array(self.target, self.type)[...] = binding.array(self.source, self.type)
+        return 0
+
+
+@dataclass(eq=False)
+class Interpreted:
+    """A node that NumPy computes, on buffers in row-major order."""
+
+    node: Node
+    operands: Sequence[Buffer]
+    results: Sequence[Buffer]
+
+    @property
+    def kind(self) -> str:
+        """What runs."""
+        return self.node.primitive.name
+
+    @property
+    def buffers(self) -> Iterable[Buffer]:
+        """The buffers that it reads and writes."""
+        return (*self.operands, *self.results)
+
+    def bound(self, binding: Binding) -> partial[int]:
+        """The call on the arrays of a binding."""
+        return partial(self._run, binding)
+
+    def _run(self, binding: Binding) -> int:
+        types = tuple(v.type for v in self.node.outputs)
+        operands = tuple(map(binding.array, self.operands, (v.type for v in self.node.inputs)))
+        computed = self.node.primitive.evaluate(operands, self.node.attrs, types)
+        for buffer, kind, result in zip(self.results, types, computed, strict=True):
+            binding.array(buffer, kind)[...] = result
+        return 0
+
+
+@dataclass(eq=False)
+class Group:
+    """What one rule computes: values from values. `nodes` are those whose work it does, the last one names it."""
+
+    nodes: tuple[Node, ...]
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+    emit: Callable[[Program], None]
+
+
+class Program:
+    """The calls that compute a graph.
+
+    `inputs` are the buffers of the inputs and states of the graph, which lie outside in row-major order, `outputs`
+    those of its outputs and of the new values of its states. A value has one view or several, in different layouts: the
+    first is the result of its kernel, the others are results of reorders, each of which is done once.
+    """
+
+    def __init__(self, graph: Graph, groups: Sequence[Group]) -> None:
+        self.calls: list[Call | Interpreted | Copy] = []
+        self.views: dict[Value, list[View]] = {}
+        self.raw: dict[Value, Buffer] = {}
+        self.constants: dict[Buffer, Array] = {}
+        self.node: Node | None = None
+        self.inputs = [self._outside(value) for value in (*graph.inputs, *graph.states)]
+        for group in groups:
+            self.node = group.nodes[-1]
+            group.emit(self)
+        self.node = None
+        self.outputs = [self._result(v) for v in (*graph.outputs, *(write.value for write in graph.writes))]
+        self.size = self._arrange()
+
+    def _outside(self, value: Value) -> Buffer:
+        buffer = Buffer(value.type.nbytes, is_outside=True)
+        self._place(value, buffer)
+        return buffer
+
+    def _place(self, value: Value, buffer: Buffer) -> None:
+        """Let a value lie in a buffer in row-major order; kernels read float32 only."""
+        if value.type.dtype is float32:
+            self.views[value] = [View(buffer, Descriptor.plain(value.type.shape))]
+        else:
+            self.raw[value] = buffer
+
+    def _result(self, value: Value) -> Buffer:
+        """A buffer outside for a value, in row-major order."""
+        buffer = Buffer(value.type.nbytes, is_outside=True)
+        if value in self.raw:
+            self.calls.append(Copy(self.raw[value], buffer, value.type))
+        else:
+            result = View(buffer, Descriptor.plain(value.type.shape))
+            self.calls.append(self._reorder(self.views[value][0], result))
+        return buffer
+
+    def interpret(self, node: Node) -> None:
+        """Append a node that NumPy computes."""
+        operands = [self.raw[v] if v in self.raw else self.plain(v).buffer for v in node.inputs]
+        results = [Buffer(v.type.nbytes) for v in node.outputs]
+        for value, buffer in zip(node.outputs, results, strict=True):
+            self._place(value, buffer)
+        self.calls.append(Interpreted(node, operands, results))
+
+    def read(self, value: Value, layout: Descriptor | None = None) -> View:
+        """A view of a value, in a layout if one is asked for."""
+        views = self.views[value]
+        if layout is None:
+            return views[0] if views[0].is_for_kernels else self.plain(value)
+        return self.converted(views[0], layout, value)
+
+    def first(self, value: Value) -> View:
+        """The first view of a value, whatever its layout."""
+        return self.views[value][0]
+
+    def plain(self, value: Value) -> View:
+        """A view of a value in row-major order."""
+        return self.read(value, Descriptor.plain(value.type.shape))
+
+    def written(self, value: Value, layout: Descriptor) -> View:
+        """The first view of a value, which the next call makes, in a buffer of its own."""
+        view = View(Buffer(layout.size), layout)
+        self.views[value] = [view]
+        return view
+
+    def alias(self, value: Value, view: View) -> None:
+        """Let a value lie where another one does."""
+        self.views[value] = [view]
+
+    def scratch(self, layout: Descriptor) -> View:
+        """A view of no value, such as a workspace."""
+        return View(Buffer(layout.size), layout)
+
+    def constant(self, value: Value, array: Array) -> None:
+        """A value that is there before the first step."""
+        self.constants[self._outside(value)] = array
+
+    def run(self, primitive: Primitive, views: Mapping[int, View]) -> None:
+        """Append a call."""
+        self.calls.append(Call(primitive, views, self.node))
+
+    def number(self, number: float, rank: int) -> View:
+        """A number as an operand that is broadcast to so many axes."""
+        buffer = Buffer(LINE, is_outside=True)
+        self.constants[buffer] = np.full(1, number, np.float32)
+        return View(buffer, Descriptor.plain((1,) * rank))
+
+    def reshaped(self, value: Value, layout: Descriptor) -> View:
+        """A view of a value in row-major order, as if it had another shape."""
+        return View(self.plain(value).buffer, layout)
+
+    def converted(self, view: View, layout: Descriptor, of: Value | None = None) -> View:
+        """A view in another layout, by a reorder unless it has that; with `of` it is kept for other readers."""
+        known = self.views[of] if of is not None else []
+        for other in (view, *known):
+            if other.layout.equals(layout):  # also where only strides of axes of size 1 differ, which kernels may mind
+                return View(other.buffer, layout)
+        is_constant = view.buffer in self.constants
+        target = View(Buffer(layout.size, is_outside=is_constant), layout)
+        call = self._reorder(view, target)
+        if is_constant:
+            self.constants[target.buffer] = np.zeros(layout.size, np.uint8)
+            binding = Binding(_NOTHING, self.constants)  # which keeps the memories of the call
+            library().call("reorder a constant", call.bound(binding))
+        else:
+            self.calls.append(call)
+        known.append(target)
+        return target
+
+    def _reorder(self, source: View, target: View) -> Call:
+        engine = library().engine
+        primitive = Primitive("reorder", "reorder", source.layout, engine, target.layout, engine, None)
+        return Call(primitive, {Role.SOURCE: source, Role.RESULT: target}, self.node)
+
+    def _arrange(self) -> int:
+        """Give each buffer its place in the arena; returns its size in bytes."""
+        buffers: dict[Buffer, None] = {}
+        for number, call in enumerate(self.calls):
+            for buffer in call.buffers:
+                if not buffer.is_outside:
+                    buffers.setdefault(buffer)
+                    buffer.first = number if buffer.first < 0 else buffer.first
+                    buffer.last = number
+        return placed(list(buffers))
+
+    def bind(self, arena: Array, outside: Mapping[Buffer, Array]) -> Binding:
+        """The calls in an arena of bytes and on arrays outside.
+
+        Buffers outside without an array have another one in each step, and are moved there before the calls.
+        """
+        binding = Binding(arena, dict(outside))
+        binding.calls = [call.bound(binding) for call in self.calls]
+        return binding
+
+
+class Binding:
+    """The calls of a program on memories: in an arena, and on arrays outside."""
+
+    def __init__(self, arena: Array, outside: dict[Buffer, Array]) -> None:
+        self.calls: Sequence[partial[int]] = ()
+        self._arena, self._outside = arena, outside
+        self._memories: dict[View, Memory] = {}
+        self._moving: dict[Buffer, list[Memory]] = {}
+
+    def memory(self, view: View) -> Memory:
+        """The memory of a view."""
+        if view not in self._memories:
+            buffer, begin = view.buffer, self._arena.ctypes.data
+            array = self._outside.get(buffer)
+            address = begin + buffer.offset if array is None else array.ctypes.data
+            self._memories[view] = memory = Memory(view.layout, address)
+            if buffer.is_outside:
+                self._moving.setdefault(buffer, []).append(memory)
+        return self._memories[view]
+
+    def array(self, buffer: Buffer, kind: Type) -> Array:
+        """The content of a buffer in row-major order."""
+        if buffer.is_outside:
+            return self._outside[buffer].reshape(-1)[: kind.size].reshape(kind.shape)
+        content = self._arena[buffer.offset : buffer.offset + kind.nbytes]
+        array: Array = content.view(kind.dtype.numpy).reshape(kind.shape)
+        return array
+
+    def move(self, buffer: Buffer, array: Array) -> None:
+        """Let a buffer outside lie in another array."""
+        self._outside[buffer] = array
+        for memory in self._moving.get(buffer, ()):
+            memory.move(array.ctypes.data)
+
+
+def placed(buffers: Sequence[Buffer]) -> int:
+    """Give buffers, in the order of their first calls, offsets in an arena; returns its size in bytes.
+
+    Each lies in the smallest gap that holds it, or at the end: of buffers of 8, 4 and 4 bytes, of which the second is
+    written by the last reader of the first and the third after that, the first two are at 0 and 8, the third at 0.
+    """
+    gaps: list[tuple[int, int]] = []
+    alive: list[tuple[int, int, int]] = []
+    end = 0
+    for buffer in buffers:
+        while alive and alive[0][0] < buffer.first:
+            _, offset, size = heappop(alive)
+            _release(gaps, offset, size)
+        size = -(-buffer.size // LINE) * LINE
+        fitting = min((gap for gap in gaps if gap[1] >= size), key=itemgetter(1), default=None)
+        if fitting is None:
+            buffer.offset, end = end, end + size
+        else:
+            gaps.remove(fitting)
+            buffer.offset = fitting[0]
+            if fitting[1] > size:
+                insort(gaps, (fitting[0] + size, fitting[1] - size))
+        heappush(alive, (buffer.last, buffer.offset, size))
+    return end
+
+
+def _release(gaps: list[tuple[int, int]], offset: int, size: int) -> None:
+    """Add a gap to those in order, joined with its neighbours."""
+    at = bisect(gaps, (offset, size))
+    if at < len(gaps) and offset + size == gaps[at][0]:
+        size += gaps.pop(at)[1]
+    if at and sum(gaps[at - 1]) == offset:
+        at -= 1
+        before, more = gaps.pop(at)
+        offset, size = before, size + more
+    gaps.insert(at, (offset, size))
