@@ -73,7 +73,7 @@ def test_unknown_engines_are_told() -> None:
         graphls.compile(lambda x: x, X, engine="openvin")
     with pytest.raises(GraphKeyError, match="There is no engine 'other'"):
         Model(nn.Dense(3, 2), engine="other")
-    with pytest.raises(GraphValueError, match="'engine' must be one of 'onnxruntime', 'openvino', 'numpy'"):
+    with pytest.raises(GraphValueError, match="'engine' must be one of 'onnxruntime', 'onednn', 'openvino', 'numpy'"):
         set_context(engine="other")
 
 

@@ -255,10 +255,10 @@ def _merged(shape: Sequence[int], operands: Sequence[Sequence[int]]) -> list[lis
     for axis, size in enumerate(shape):
         if size == 1:
             continue
-        whole = tuple(sizes[axis] == size for sizes in operands)
-        if whole == last:
+        are_whole = tuple(sizes[axis] == size for sizes in operands)
+        if are_whole == last:
             groups[-1].append(axis)
         else:
             groups.append([axis])
-        last = whole
+        last = are_whole
     return groups or [[0]]
