@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import graphls
@@ -45,43 +45,39 @@ PUBLIC = {
 """Fields that users read by such a name."""
 
 
-def _names(file: Path) -> Iterator[tuple[str, int]]:
-    """The name of a module and those of its classes and functions, each with its line."""
-    yield file.stem, 1
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-        if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
-            yield node.name, node.lineno
+@cache
+def _definitions() -> list[tuple[str, int, str, bool]]:
+    """Each name that a file of graphls defines: the file, the line, the name, and whether it is one of a value."""
+    root = Path(graphls.__file__).parent
+    definitions = []
+    for file in sorted(root.rglob("*.py")):
+        path = file.relative_to(root).as_posix()
+        definitions.append((path, 1, file.stem, False))
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+                definitions.append((path, node.lineno, node.name, False))
+            elif isinstance(node, ast.arg):
+                definitions.append((path, node.lineno, node.arg, True))
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                definitions.append((path, node.lineno, node.id, True))
+            elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+                definitions.append((path, node.lineno, node.attr, True))
+    return definitions
 
 
 def test_words_that_are_gone_name_nothing() -> None:
-    root = Path(graphls.__file__).parent
-    named = ((file, name, line) for file in sorted(root.rglob("*.py")) for name, line in _names(file))
-    found = [
-        f"{file.relative_to(root)}:{line}: {name}, write {GONE[word]}"
-        for file, name, line in named
-        if (word := name.strip("_").lower()) in GONE
+    gone = [
+        f"{file}:{line}: {name}, write {GONE[word]}"
+        for file, line, name, is_value in _definitions()
+        if not is_value and (word := name.strip("_").lower()) in GONE
     ]
-    assert found == []
-
-
-def _values(file: Path) -> Iterator[tuple[str, int]]:
-    """The names of variables, arguments, functions and attributes that a file defines, each with its line."""
-    yield from _names(file)
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.arg):
-            yield node.arg, node.lineno
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            yield node.id, node.lineno
-        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            yield node.attr, node.lineno
+    assert gone == []
 
 
 def test_values_are_named_after_what_they_are() -> None:
-    root = Path(graphls.__file__).parent
     vague = [
-        f"{file.relative_to(root)}:{line}: {name}"
-        for file in sorted(root.rglob("*.py"))
-        for name, line in _values(file)
-        if name.strip("_").lower() in VAGUE - PUBLIC.get(file.relative_to(root).as_posix(), set())
+        f"{file}:{line}: {name}"
+        for file, line, name, _ in _definitions()
+        if name.strip("_").lower() in VAGUE - PUBLIC.get(file, set())
     ]
     assert vague == []
