@@ -13,7 +13,7 @@ from weakref import finalize
 from graphls.runtime.onednn.library import library
 
 MOST_AXES = 12
-F32, BF16 = 3, 2
+F32 = 3
 _Dims = c_int64 * MOST_AXES
 
 
@@ -29,7 +29,6 @@ class Role(IntEnum):
     VARIANCE = 50
     SCALE = 51
     SHIFT = 52
-    WORKSPACE = 64
     SOURCE_GRADIENT = 129
     RESULT_GRADIENT = 145
     WEIGHTS_GRADIENT = 161
@@ -49,7 +48,6 @@ class Query(IntEnum):
     WEIGHTS_GRADIENT = 132
     RESULT = 133
     RESULT_GRADIENT = 134
-    WORKSPACE = 135
 
 
 class Argument(ctypes.Structure):

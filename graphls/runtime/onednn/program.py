@@ -310,10 +310,10 @@ class Binding:
         array: Array = content.view(kind.dtype.numpy).reshape(kind.shape)
         return array
 
-    def move(self, buffer: Buffer, array: Array) -> None:
+    def bind(self, key: Buffer, array: Array) -> None:
         """Let a buffer outside lie in another array."""
-        self._outside[buffer] = array
-        for memory in self._moving.get(buffer, ()):
+        self._outside[key] = array
+        for memory in self._moving.get(key, ()):
             memory.move(array.ctypes.data)
 
 

@@ -24,7 +24,7 @@ DIRECT = 1
 MOST_AXES = 6
 """Axes up to which kernels are tried; reorders of more are slow."""
 
-AVERAGE_WITH_PADDING, AVERAGE_WITHOUT_PADDING = 0x2FF, 0x3FF
+AVERAGE_WITHOUT_PADDING = 0x3FF
 REDUCE_SUM = 0x2FFF4
 
 NodeRule = Callable[[Program, Node], None]
@@ -239,29 +239,20 @@ class _Shapes:
         return program.converted(plain, layout, value)
 
 
-@_rule("convolution")
+@_rule("convolution", "convolution_add")
 def _convolution(program: Program, node: Node) -> None:
-    x, w = node.inputs
+    x, w, *rest = node.inputs
     shapes = _Shapes(node, x.type.shape, w.type.shape, node.output.type.shape)
-    kernel = shapes.forward()
-    program.run(kernel, {
+    bias = program.plain(rest[0]) if rest else None
+    kernel = shapes.forward(bias.layout if bias else None)
+    views: dict[int, View] = {
         Role.SOURCE: program.read(x, kernel.layout(Query.SOURCE)),
         Role.WEIGHTS: shapes.weights(program, w, kernel.layout(Query.WEIGHTS)),
         Role.RESULT: program.written(node.output, kernel.layout(Query.RESULT)),
-    })  # fmt: skip
-
-
-@_rule("convolution_add")
-def _convolution_add(program: Program, node: Node) -> None:
-    x, w, c = node.inputs
-    shapes = _Shapes(node, x.type.shape, w.type.shape, node.output.type.shape)
-    bias = program.plain(c)
-    kernel = shapes.forward(bias.layout)
-    program.run(kernel, {
-        Role.SOURCE: program.read(x, kernel.layout(Query.SOURCE)),
-        Role.WEIGHTS: shapes.weights(program, w, kernel.layout(Query.WEIGHTS)), Role.BIAS: bias,
-        Role.RESULT: program.written(node.output, kernel.layout(Query.RESULT)),
-    })  # fmt: skip
+    }
+    if bias:
+        views[Role.BIAS] = bias
+    program.run(kernel, views)
 
 
 @_rule("convolution_input_gradient")

@@ -12,24 +12,19 @@ from typing import Any
 import numpy as np
 
 from graphls.base.errors import GraphRuntimeError
-from graphls.base.reporting import checked, warn
-from graphls.base.sharing.arrays import empty
+from graphls.base.reporting import warn
 from graphls.base.sharing.forks import never_free, renew_after_fork
 from graphls.ir.engines import find_engine
 from graphls.ir.graph import Node, Value
 from graphls.ir.plan import DEFAULT, Segment
-from graphls.ir.types import Type
 from graphls.primitives.indexing import axis_size
-from graphls.runtime.bound import BoundStates
-from graphls.runtime.buffers import SMALL, array_of
+from graphls.runtime.array_part import Array, ArrayPart
 from graphls.runtime.engine import PlanContext
 from graphls.runtime.lowering.lowering import Lowering
 from graphls.runtime.lowering.ports import Ports
-from graphls.runtime.lowering.types import exchanged
 from graphls.runtime.openvino.model import Model
 from graphls.runtime.openvino.runtime import EXACT, failure, large_blocks_off_heap, load_openvino
 
-Array = np.ndarray[Any, Any]
 NO_FLAGS: Mapping[str, Array] = MappingProxyType({})
 
 
@@ -57,12 +52,12 @@ class Request:
         if ports.guarded:
             self._calls.append(partial(getitem, (None,), flags[ports.fault]))  # an IndexError where it is not 0
 
-    def bind(self, name: str, array: Array) -> None:
+    def bind(self, key: str, array: Array) -> None:
         """Read or write this array, in row-major order, from now on; nothing reads an input that the model lacks."""
-        if name in self._ports:
+        if key in self._ports:
             array = array if array.flags.writeable else array.copy()  # OpenVINO shares no memory that is read only
-            self._request.set_tensor(self._ports[name], self._tensor(array))
-            self._retained[name] = array  # which the tensor does not
+            self._request.set_tensor(self._ports[key], self._tensor(array))
+            self._retained[key] = array  # which the tensor does not
 
     def call(self) -> partial[object]:
         """A callable that runs the model without Python code, so that no Ctrl-C lands in it."""
@@ -87,11 +82,10 @@ def open_or_fall_back(opened: Callable[[], Any], otherwise: Callable[[Any], Any]
         return otherwise(find_engine(DEFAULT))
 
 
-class OpenvinoPart(BoundStates):
-    """One segment; each state that it writes has two buffers, as OpenVINO chooses the order of its operators.
+class OpenvinoPart(ArrayPart):
+    """One segment as a model, whose operators run in an order that OpenVINO chooses.
 
-    `small` inputs and outputs of the step are copied to and from arrays that stay bound. `lowering` lowers the graph,
-    and `flags` are the arrays of the scalar outputs that it adds, by their names.
+    `lowering` lowers the graph, and `flags` are the arrays of the scalar outputs that it adds, by their names.
     """
 
     settings: Mapping[str, object] = EXACT
@@ -100,24 +94,12 @@ class OpenvinoPart(BoundStates):
         self, segment: Segment, context: PlanContext, lowering: type[Lowering] = Lowering,
         flags: Mapping[str, Array] = NO_FLAGS,
     ) -> None:  # fmt: skip
-        graph = self.graph = segment.graph
-        self.segment, self.context = segment, context
-        self.parameters = {v.name: context.parameters[v.name] for v in graph.states}
-        self.types = {v.name: exchanged(v.type) for v in graph.states}
-        self.group = context.owner.group
-        self.swapped = {name: context.swapped[name] for name in self.types if name in context.swapped}
-        self.in_place = set()
+        super().__init__(segment, context)
+        graph = self.graph
         self.model = Model(graph, self.settings, lowering, frozenset(flags))
         self.compiled, self.ports = self.model.open()
-        inputs = list(zip(self.ports.inputs, graph.inputs, strict=True))
-        outputs = list(zip(self.ports.outputs, segment.gives, strict=True))
-        shared = context.boundary_buffers
-        self.fed = [(name, exchanged(v.type).dtype.numpy, v) for name, v in inputs if v not in shared]
-        self.step_outputs = [(name, exchanged(v.type), v) for name, v in outputs if v not in shared]
-        self.boundary_buffers = [(name, shared[v]) for name, v in (*inputs, *outputs) if v in shared]
-        kinds = ((name, exchanged(v.type)) for name, v in (*inputs, *outputs) if v not in shared)
-        self.small = {name: self._empty(kind) for name, kind in kinds if kind.nbytes <= SMALL}
-        self.results: dict[Value, Array] = {}
+        inputs = zip(self.ports.inputs, graph.inputs, strict=True)
+        self.set_ends(inputs, zip(self.ports.outputs, segment.gives, strict=True))
         self.fault: Array = np.zeros((), np.int32)
         self.flags = {**flags, **({self.ports.fault: self.fault} if self.ports.guarded else {})}
         self.forget_bindings()
@@ -133,23 +115,8 @@ class OpenvinoPart(BoundStates):
         """Bind the inputs and results of this step."""
         self.group = self.context.owner.group
         request: Request = self.turn()
-        for name, dtype, value in self.fed:
-            array = array_of(fed[value], dtype)
-            if name in self.small:
-                self.small[name][...] = array
-            else:
-                request.bind(name, array)
-        for name, kind, value in self.step_outputs:
-            if name not in self.small:
-                self.results[value] = self._empty(kind)
-                request.bind(name, self.results[value])
+        self.bind_step(request, fed)
         return request.call()
-
-    def end(self) -> Mapping[Value, Any]:
-        """The results of the step that are in no boundary buffer, in the dtypes of the graph."""
-        results, self.results = self.results, {}
-        results.update((value, self.small[name].copy()) for name, _, value in self.step_outputs if name in self.small)
-        return {value: array.astype(value.type.dtype.numpy, copy=False) for value, array in results.items()}
 
     def failed(self, error: Exception) -> Exception:
         """The user's error, at the user's line where that is known; no state has been written."""
@@ -161,21 +128,9 @@ class OpenvinoPart(BoundStates):
         """Whether the model has an output of this name."""
         return any(name in port.get_names() for port in self.compiled.outputs)
 
-    def invalidate(self, reason: str) -> None:
-        """Nothing is written in place."""
-
     def _reopen(self) -> None:
         if self.compiled is None:
             self.compiled, self.ports = self.model.open()
-
-    def _is_local(self, buffer: Any) -> bool:
-        return isinstance(buffer, np.ndarray)
-
-    def _to_local(self, array: Array) -> Array:
-        return array
-
-    def _empty(self, kind: Type) -> Array:
-        return checked(empty, kind.shape, kind.dtype.numpy)
 
     def _binding(self, turn: int) -> Request:
         with large_blocks_off_heap():  # as it takes memory for all inputs and outputs once more, until they are bound

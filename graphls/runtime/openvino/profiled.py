@@ -8,11 +8,12 @@ from typing import Any
 
 from graphls.ir.graph import Node, Value
 from graphls.ir.plan import Segment
+from graphls.runtime.array_part import Array
 from graphls.runtime.engine import PlanContext
 from graphls.runtime.kernels import Kernel, Run
 from graphls.runtime.lowering.lowering import Lowered, Lowering
 from graphls.runtime.lowering.protos import operators
-from graphls.runtime.openvino.part import NO_FLAGS, Array, OpenvinoPart
+from graphls.runtime.openvino.part import NO_FLAGS, OpenvinoPart
 from graphls.runtime.openvino.runtime import EXACT
 
 
