@@ -10,10 +10,14 @@ from itertools import accumulate
 from typing import Any
 from weakref import finalize
 
+from graphls.ir.types import DType, Type, bfloat16, float32, int8, int32, uint8
 from graphls.runtime.onednn.library import library
 
 MOST_AXES = 12
 F32 = 3
+DATA_TYPES: Mapping[DType, int] = {bfloat16: 2, float32: F32, int32: 4, int8: 5, uint8: 6}
+"""The dtypes that memories have, as `dnnl_data_type_t`."""
+
 _Dims = c_int64 * MOST_AXES
 
 
@@ -75,6 +79,16 @@ class Descriptor:
         return cls.strided(shape, row_major(shape), dtype)
 
     @classmethod
+    def of(cls, kind: Type) -> Descriptor:
+        """Values of a type in row-major order."""
+        return cls.plain(kind.shape, DATA_TYPES[kind.dtype])
+
+    @classmethod
+    def any_of(cls, kind: Type) -> Descriptor:
+        """Values of a type in the layout that the primitive likes best."""
+        return cls.any(kind.shape, DATA_TYPES[kind.dtype])
+
+    @classmethod
     def strided(cls, shape: Sequence[int], strides: Sequence[int], dtype: int = F32) -> Descriptor:
         """Any strides, in elements; a scalar has one axis."""
         shape, strides = (shape or (1,)), (strides or (1,))
@@ -92,7 +106,14 @@ class Descriptor:
     @property
     def is_plain(self) -> bool:
         """Whether it is row-major order."""
-        return self.equals(Descriptor.plain(self.shape))
+        return self.equals(Descriptor.plain(self.shape, self.dtype))
+
+    @property
+    def dtype(self) -> int:
+        """The data type of the elements."""
+        kind = c_int()
+        _call("read a descriptor", library().c.dnnl_memory_desc_query, self.handle, 258, byref(kind))
+        return kind.value
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -7,9 +7,10 @@ from math import prod
 from typing import NamedTuple
 
 from graphls.ir.graph import Node, Value
-from graphls.runtime.onednn.binding import Attributes, Descriptor, Primitive, Role
+from graphls.runtime.onednn.binding import DATA_TYPES, Attributes, Descriptor, Primitive, Role
 from graphls.runtime.onednn.library import library
 from graphls.runtime.onednn.program import Group, Program, View
+from graphls.runtime.onednn.registry import CONDITIONS, RULES
 
 ADD, MUL, MAX, MIN, DIV, SUB, GREATER_EQUAL, GREATER, LESS_EQUAL, LESS = range(0x1FFF0, 0x1FFFA)
 RELU, TANH, ELU, SQUARE, ABS, SQRT, LINEAR, SOFT_RELU, HARD_SIGMOID, LOGISTIC, EXP = range(0x20, 0x2B)
@@ -86,6 +87,10 @@ def elementwise(program: Program, nodes: Sequence[Node]) -> None:
         chain.run(kernel, value)
 
 
+RULES.update(dict.fromkeys(NAMES, elementwise))
+CONDITIONS.update(dict.fromkeys(NAMES, takes))
+
+
 class _Operand(NamedTuple):
     """An operand of a chain: its sizes, with as many axes as the result, and where it lies; in row-major order if it
     is broadcast, else in the layout of the first operand."""
@@ -111,6 +116,7 @@ class _Chain:
 
     def __init__(self, program: Program, node: Node) -> None:
         self.program, self.shape = program, node.output.type.shape or (1,)
+        self.dtype = DATA_TYPES[node.output.type.dtype]
         self.operations: list[_Operation] = []
         name = node.primitive.name
         if name in BINARY:
@@ -152,7 +158,7 @@ class _Chain:
             return _Operand(sizes, self.program.plain(value))
         if value.type.rank == len(self.shape):
             return _Operand(sizes, self.program.read(value, self.first.layout))
-        wide = self.program.reshaped(value, Descriptor.plain(sizes))
+        wide = self.program.reshaped(value, Descriptor.plain(sizes, self.dtype))
         return _Operand(sizes, self.program.converted(wide, self.first.layout))
 
     def _multiply(self, value: Value) -> None:
@@ -192,7 +198,9 @@ class _Chain:
 
     def kernel(self) -> Primitive:
         """The kernel of the chain."""
-        self._layouts = _Layouts(self.first.layout, self.shape, [operand.sizes for operand in self._operands()])
+        self._layouts = _Layouts(
+            self.first.layout, self.shape, self.dtype, [operand.sizes for operand in self._operands()]
+        )
         attributes = Attributes()
         self._roles: list[int] = [Role.SOURCE_1]
         for operation in self.operations:
@@ -228,8 +236,10 @@ class _Layouts:
     are 8192 x 128 and 8192 x 1, for which there is a fast kernel. Axes of size 1 are none.
     """
 
-    def __init__(self, first: Descriptor, shape: Sequence[int], operands: Sequence[Sequence[int]]) -> None:
-        self.shape = tuple(shape)
+    def __init__(
+        self, first: Descriptor, shape: Sequence[int], dtype: int, operands: Sequence[Sequence[int]]
+    ) -> None:  # fmt: skip
+        self.shape, self.dtype = tuple(shape), dtype
         self.groups = [[axis] for axis in range(len(shape))]
         if first.is_plain:
             self.groups = _merged(shape, operands)
@@ -238,14 +248,14 @@ class _Layouts:
 
     def plain(self, sizes: Sequence[int]) -> Descriptor:
         """Row-major order over the axes that are left."""
-        return Descriptor.plain([prod(sizes[axis] for axis in group) for group in self.groups])
+        return Descriptor.plain([prod(sizes[axis] for axis in group) for group in self.groups], self.dtype)
 
     def wished(self, sizes: Sequence[int]) -> Descriptor:
         """The layout to ask with: of a broadcast operand of blocks the kernel chooses it."""
         if tuple(sizes) == self.shape:
             return self.first
         plain = self.plain(sizes)
-        return Descriptor.any(plain.shape) if self.chooses else plain
+        return Descriptor.any(plain.shape, self.dtype) if self.chooses else plain
 
 
 def _merged(shape: Sequence[int], operands: Sequence[Sequence[int]]) -> list[list[int]]:

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from graphls.ir.graph import Graph, Node, Value, definers
 from graphls.runtime.onednn.normalisation import normalisations
 from graphls.runtime.onednn.program import Group, Program
-
-Rule = Callable[[Program, Sequence[Node]], None]
+from graphls.runtime.onednn.registry import Rule
 
 
 def groups_of(graph: Graph, rule_of: Callable[[Node], Rule], joins: Callable[[Group, Node], bool]) -> list[Group]:

@@ -13,13 +13,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from graphls.ir.graph import Graph, Node, Value
-from graphls.ir.types import Type, float32
+from graphls.ir.types import Type, bfloat16, float32
+from graphls.runtime.lowering.types import exchanged
 from graphls.runtime.onednn.binding import Descriptor, Memory, Primitive, Role, arguments
 from graphls.runtime.onednn.library import library
 
 Array = np.ndarray[Any, Any]
 
 _NOTHING = np.empty(0, np.uint8)
+COMPUTED = (float32, bfloat16)
+"""The dtypes in which kernels compute."""
+
 LINE = 64
 """The alignment of buffers in the arena, in bytes."""
 
@@ -162,24 +166,27 @@ class Program:
         self.size = self._arrange()
 
     def _outside(self, value: Value) -> Buffer:
-        buffer = Buffer(value.type.nbytes, is_outside=True)
+        kind = exchanged(value.type)
+        buffer = Buffer(kind.nbytes, is_outside=True)
         self._place(value, buffer)
+        if kind != value.type:
+            self.views[value] = [View(buffer, Descriptor.of(kind), False)]
         return buffer
 
     def _place(self, value: Value, buffer: Buffer) -> None:
-        """Let a value lie in a buffer in row-major order; kernels read float32 only."""
-        if value.type.dtype is float32:
-            self.views[value] = [View(buffer, Descriptor.plain(value.type.shape))]
+        """Let a value lie in a buffer in row-major order; kernels read some floats only."""
+        if value.type.dtype in COMPUTED:
+            self.views[value] = [View(buffer, Descriptor.of(value.type))]
         else:
             self.raw[value] = buffer
 
     def _result(self, value: Value) -> Buffer:
         """A buffer outside for a value, in row-major order."""
-        buffer = Buffer(value.type.nbytes, is_outside=True)
+        buffer = Buffer(exchanged(value.type).nbytes, is_outside=True)
         if value in self.raw:
             self.calls.append(Copy(self.raw[value], buffer, value.type))
         else:
-            result = View(buffer, Descriptor.plain(value.type.shape))
+            result = View(buffer, Descriptor.of(exchanged(value.type)))
             self.calls.append(self._reorder(self.views[value][0], result))
         return buffer
 
@@ -204,7 +211,7 @@ class Program:
 
     def plain(self, value: Value) -> View:
         """A view of a value in row-major order."""
-        return self.read(value, Descriptor.plain(value.type.shape))
+        return self.read(value, Descriptor.of(value.type))
 
     def written(self, value: Value, layout: Descriptor) -> View:
         """The first view of a value, which the next call makes, in a buffer of its own."""

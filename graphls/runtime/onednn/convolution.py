@@ -1,0 +1,93 @@
+"""Rules of convolutions and their gradients, in the layouts that their kernels choose."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from graphls.ir.graph import Node, Value
+from graphls.ir.types import Type
+from graphls.primitives.windows import Geometry
+from graphls.runtime.onednn.binding import Descriptor, Primitive, Query, Role, dims
+from graphls.runtime.onednn.library import library
+from graphls.runtime.onednn.program import Program, View
+from graphls.runtime.onednn.registry import rule
+
+TRAINING = 64
+DIRECT = 1
+
+
+def geometry(node: Node, kernel: Sequence[int]) -> tuple[Geometry, tuple[Any, Any, Any, Any]]:
+    """The windows of a node, and their strides, dilations and paddings as oneDNN takes them."""
+    names = ("strides", "pads", "dilations", "groups")
+    at = Geometry.over(tuple(kernel), **{name: node.attrs[name] for name in names if name in node.attrs})
+    sides = at.sides()
+    first, last = [before for before, _ in sides], [after for _, after in sides]
+    return at, (dims(at.strides), dims([d - 1 for d in at.dilations]), dims(first), dims(last))
+
+
+def _weights_shape(shape: Sequence[int], groups: int) -> tuple[int, ...]:
+    """The shape of kernels as oneDNN takes it, which counts groups by an axis of their own."""
+    return (groups, shape[0] // groups, *shape[1:]) if groups > 1 else tuple(shape)
+
+
+class _Shapes:
+    """Descriptors of a convolution, in whatever layout."""
+
+    def __init__(self, node: Node, x: Type, w: Type, y: Type) -> None:
+        self.at, self.windows = geometry(node, w.shape[2:])
+        self.weights_type = w.with_shape(_weights_shape(w.shape, self.at.groups))
+        self.x, self.w, self.y = map(Descriptor.any_of, (x, self.weights_type, y))
+
+    def forward(self, bias: Descriptor | None = None) -> Primitive:
+        return Primitive("convolution", "convolution_forward", library().engine, TRAINING, DIRECT, self.x, self.w, bias,
+                         self.y, *self.windows, None)  # fmt: skip
+
+    def weights(self, program: Program, value: Value, layout: Descriptor) -> View:
+        """The kernels in a layout."""
+        plain = View(program.plain(value).buffer, Descriptor.of(self.weights_type))
+        return program.converted(plain, layout, value)
+
+
+@rule("convolution", "convolution_add")
+def _convolution(program: Program, node: Node) -> None:
+    x, w, *rest = node.inputs
+    shapes = _Shapes(node, x.type, w.type, node.output.type)
+    bias = program.plain(rest[0]) if rest else None
+    kernel = shapes.forward(bias.layout if bias else None)
+    views: dict[int, View] = {
+        Role.SOURCE: program.read(x, kernel.layout(Query.SOURCE)),
+        Role.WEIGHTS: shapes.weights(program, w, kernel.layout(Query.WEIGHTS)),
+        Role.RESULT: program.written(node.output, kernel.layout(Query.RESULT)),
+    }
+    if bias:
+        views[Role.BIAS] = bias
+    program.run(kernel, views)
+
+
+@rule("convolution_input_gradient")
+def _convolution_input_gradient(program: Program, node: Node) -> None:
+    g, w = node.inputs
+    shapes = _Shapes(node, node.output.type, w.type, g.type)
+    kernel = Primitive("convolution, gradient of images", "convolution_backward_data", library().engine, DIRECT,
+                       shapes.x, shapes.w, shapes.y, *shapes.windows, shapes.forward(), None)  # fmt: skip
+    program.run(kernel, {
+        Role.RESULT_GRADIENT: program.read(g, kernel.layout(Query.RESULT_GRADIENT)),
+        Role.WEIGHTS: shapes.weights(program, w, kernel.layout(Query.WEIGHTS)),
+        Role.SOURCE_GRADIENT: program.written(node.output, kernel.layout(Query.SOURCE_GRADIENT)),
+    })  # fmt: skip
+
+
+@rule("convolution_weight_gradient")
+def _convolution_weight_gradient(program: Program, node: Node) -> None:
+    x, g = node.inputs
+    shapes = _Shapes(node, x.type, node.output.type, g.type)
+    kernel = Primitive("convolution, gradient of kernels", "convolution_backward_weights", library().engine, DIRECT,
+                       shapes.x, shapes.w, None, shapes.y, *shapes.windows, shapes.forward(), None)  # fmt: skip
+    gradient = program.scratch(kernel.layout(Query.WEIGHTS_GRADIENT))
+    program.run(kernel, {
+        Role.SOURCE: program.read(x, kernel.layout(Query.SOURCE)),
+        Role.RESULT_GRADIENT: program.read(g, kernel.layout(Query.RESULT_GRADIENT)), Role.WEIGHTS_GRADIENT: gradient,
+    })  # fmt: skip
+    plain = program.converted(gradient, Descriptor.of(shapes.weights_type))
+    program.alias(node.output, View(plain.buffer, Descriptor.of(node.output.type)))

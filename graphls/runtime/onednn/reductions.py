@@ -1,0 +1,47 @@
+"""Rules of reductions."""
+
+from __future__ import annotations
+
+from math import prod
+
+from graphls.ir.graph import Node
+from graphls.primitives.primitive import normalise_axes
+from graphls.runtime.onednn import elementwise
+from graphls.runtime.onednn.binding import DATA_TYPES, Descriptor, Primitive, Role, floats
+from graphls.runtime.onednn.library import library
+from graphls.runtime.onednn.program import Program, View
+from graphls.runtime.onednn.registry import rule
+
+REDUCE_SUM = 0x2FFF4
+
+
+@rule("sum", "mean")
+def _sum(program: Program, node: Node) -> None:
+    """The sum of the last axis of a matrix, into which the other order of axes is brought; its kernel is a fast one."""
+    x, dtype = node.inputs[0], DATA_TYPES[node.output.type.dtype]
+    axes = normalise_axes(node.attrs.get("axis"), x.type.rank)
+    rest = [i for i in range(x.type.rank) if i not in axes]
+    count = prod(x.type.shape[i] for i in axes)
+    source = program.read(x)
+    order = (*rest, *axes)
+    if order:
+        moved = source.layout.permuted(order)
+        source = program.converted(
+            View(source.buffer, moved), Descriptor.plain([x.type.shape[i] for i in order], dtype)
+        )
+    rows = View(source.buffer, Descriptor.plain((x.type.size // count, count), dtype))
+    totals = Descriptor.plain((x.type.size // count, 1), dtype)
+    result = program.scratch(totals)
+    if count == 1:
+        result = View(rows.buffer, totals)
+    else:
+        kernel = Primitive("reduction", "reduction", library().engine, REDUCE_SUM, rows.layout, totals, *floats(0, 0),
+                           None)  # fmt: skip
+        program.run(kernel, {Role.SOURCE: rows, Role.RESULT: result})
+    if node.primitive.name == "mean" and count > 1:
+        mean, divisor = program.scratch(totals), program.number(float(count), 2)
+        kernel = Primitive("quotient", "binary", library().engine, elementwise.DIV, totals, divisor.layout, totals,
+                           None)  # fmt: skip
+        program.run(kernel, {Role.SOURCE: result, Role.SOURCE_1: divisor, Role.RESULT: mean})
+        result = mean
+    program.alias(node.output, View(result.buffer, Descriptor.of(node.output.type)))
