@@ -12,7 +12,7 @@ ROWS = {
     for row in (
         Row("lenet", (1, 32, 32), 1, 10, {"classes": 10}),
         Row("resnet18", (3, 32, 32), 1, 10, {"classes": 10, "width": 64}),
-        Row("mobilenet", (3, 32, 32), 1, 10, {"classes": 10, "width": 16}),
+        Row("mobilenet_v3", (3, 32, 32), 1, 10, {"classes": 10, "width": 16}),
         Row("transformer", (32,), 1, 1000, _WORDS, 1000),
         Row("gpt", (32,), 1, 1000, _WORDS, 1000),
         Row("lstm", (32, 32), 1, 10, {"inputs": 32, "classes": 10, "width": 64, "layers": 2}),

@@ -85,12 +85,12 @@ def resnet50(width: int, classes: int) -> nn.Cell:
 class Inverted(nn.Cell):
     """A channel-wise convolution between two of 1 x 1, with four times as many channels (Howard et al., 2019)."""
 
-    def __init__(self, inputs: int, outputs: int, stride: int) -> None:
+    def __init__(self, inputs: int, outputs: int, stride: int, activation: type[nn.Cell]) -> None:
         super().__init__()
         wide = 4 * inputs
         between = nn.Conv2d(wide, wide, 3, stride, pad_mode="pad", padding=1, group=wide)
         self.body = nn.SequentialCell(
-            convolution(inputs, wide, 1), nn.HSwish(), between, nn.BatchNorm2d(wide), nn.HSwish(),
+            convolution(inputs, wide, 1), activation(), between, nn.BatchNorm2d(wide), activation(),
             convolution(wide, outputs, 1),
         )  # fmt: skip
         self.same = stride == 1 and inputs == outputs
@@ -99,14 +99,57 @@ class Inverted(nn.Cell):
         return x + self.body(x) if self.same else self.body(x)
 
 
-def mobilenet(width: int, classes: int) -> nn.Cell:
-    """A stem and six inverted blocks for small images, in the manner of MobileNet v3."""
-    cells = [convolution(3, width, 3, 2), nn.HSwish()]
+def inverted_blocks(width: int, activation: type[nn.Cell]) -> nn.Cell:
+    """A stem and six inverted blocks for small images, and the mean of each channel."""
+    cells = [convolution(3, width, 3, 2), activation()]
     for stage in range(3):
         inputs = width * (stage + 1)
-        cells += [Inverted(inputs, inputs, 1), Inverted(inputs, inputs + width, 2)]
-    head = nn.Dropout(p=0.2), nn.Dense(4 * width, classes)
-    return nn.SequentialCell(*cells, nn.AdaptiveAvgPool2d(1), nn.Flatten(), *head)
+        cells += [Inverted(inputs, inputs, 1, activation), Inverted(inputs, inputs + width, 2, activation)]
+    return nn.SequentialCell(*cells, nn.AdaptiveAvgPool2d(1), nn.Flatten())
+
+
+def mobilenet(width: int, classes: int) -> nn.Cell:
+    """Inverted blocks with ReLU6, in the manner of MobileNet v2 (Sandler et al., 2018)."""
+    return nn.SequentialCell(inverted_blocks(width, nn.ReLU6), nn.Dense(4 * width, classes))
+
+
+def mobilenet_v3(width: int, classes: int) -> nn.Cell:
+    """Inverted blocks with hard swish, in the manner of MobileNet v3."""
+    return nn.SequentialCell(inverted_blocks(width, nn.HSwish), nn.Dropout(p=0.2), nn.Dense(4 * width, classes))
+
+
+def double_convolution(inputs: int, outputs: int) -> nn.Cell:
+    """Two convolutions of 3 x 3 with normalisations and ReLU."""
+    return nn.SequentialCell(
+        convolution(inputs, outputs, 3), nn.ReLU(), convolution(outputs, outputs, 3), nn.ReLU()
+    )  # fmt: skip
+
+
+class UNet(nn.Cell):
+    """Scores of each pixel by three levels of convolutions, joined along channels (Ronneberger et al., 2015)."""
+
+    def __init__(self, inputs: int, width: int, classes: int) -> None:
+        super().__init__()
+        self.pool = nn.MaxPool2d(2, 2)
+        self.first, self.second = double_convolution(inputs, width), double_convolution(width, 2 * width)
+        self.third = double_convolution(2 * width, 4 * width)
+        self.rise1 = nn.Conv2dTranspose(4 * width, 2 * width, 2, 2, pad_mode="valid", has_bias=True)
+        self.fourth = double_convolution(4 * width, 2 * width)
+        self.rise2 = nn.Conv2dTranspose(2 * width, width, 2, 2, pad_mode="valid", has_bias=True)
+        self.fifth = double_convolution(2 * width, width)
+        self.head = nn.Conv2d(width, classes, 1, has_bias=True)
+        self.classes = classes
+
+    def construct(self, x: Tensor) -> Tensor:
+        large = self.first(x)
+        middle = self.second(self.pool(large))
+        y = self.rise1(self.third(self.pool(middle)))
+        y = self.rise2(self.fourth(ops.concat((middle, y), 1)))
+        y = self.head(self.fifth(ops.concat((large, y), 1)))
+        return ops.reshape(ops.transpose(y, (0, 2, 3, 1)), (-1, self.classes))
+
+
+unet = UNet
 
 
 class Transformer(nn.Cell):
@@ -185,3 +228,38 @@ class LSTM(nn.Cell):
 
 
 lstm = LSTM
+
+
+class Embeddings(nn.Cell):
+    """Classes by bags of words, each with a table of its own, of which the means go through two dense layers."""
+
+    def __init__(self, tables: int, vocabulary: int, width: int, hidden: int, classes: int) -> None:
+        super().__init__()
+        self.tables = nn.CellList([nn.Embedding(vocabulary, width) for _ in range(tables)])
+        self.hidden, self.head = nn.Dense(tables * width, hidden), nn.Dense(hidden, classes)
+
+    def construct(self, words: Tensor) -> Tensor:
+        means = [ops.mean(table(words[:, index]), 1) for index, table in enumerate(self.tables)]
+        return self.head(ops.relu(self.hidden(ops.concat(means, 1))))
+
+
+embeddings = Embeddings
+
+
+class GRUAttention(nn.Cell):
+    """Classes of sequences by a GRU, whose outputs attend to each other (Luong et al., 2015)."""
+
+    def __init__(self, inputs: int, width: int, classes: int) -> None:
+        super().__init__()
+        self.gru = nn.GRU(inputs, width, batch_first=True)
+        self.join, self.head = nn.Dense(2 * width, width), nn.Dense(width, classes)
+        self.scale = width**-0.5
+
+    def construct(self, x: Tensor) -> Tensor:
+        y = self.gru(x)[0]
+        shares = ops.softmax(ops.matmul(y, ops.swapaxes(y, -1, -2)) * self.scale, -1)
+        y = ops.tanh(self.join(ops.concat((ops.matmul(shares, y), y), -1)))
+        return self.head(ops.mean(y, 1))
+
+
+gru_attention = GRUAttention

@@ -35,10 +35,21 @@ def batch_norm(weights: Weights, name: str, x: Array) -> Array:
     return (x - mean) * lax.rsqrt(x.var((0, 2, 3), keepdims=True) + 1e-5) * gamma + beta
 
 
-def conv(weights: Weights, name: str, x: Array, outputs: int, kernel: int, stride: int, padding: int) -> Array:
+def conv(
+    weights: Weights, name: str, x: Array, outputs: int, kernel: int, stride: int, padding: int, groups: int = 1
+) -> Array:
     """A convolution of images (N, C, H, W) without bias."""
-    weight = weights(f"{name}.weight", (outputs, x.shape[1], kernel, kernel))
-    return lax.conv_general_dilated(x, weight, (stride, stride), [(padding, padding)] * 2)
+    weight = weights(f"{name}.weight", (outputs, x.shape[1] // groups, kernel, kernel))
+    pads = [(padding, padding)] * 2
+    return lax.conv_general_dilated(x, weight, (stride, stride), pads, feature_group_count=groups)
+
+
+def transposed_conv(weights: Weights, name: str, x: Array, outputs: int, stride: int) -> Array:
+    """A transposed convolution, whose windows are as large as its stride, with bias."""
+    weight = weights(f"{name}.weight", (x.shape[1], outputs, stride, stride))
+    numbers = "NCHW", "OIHW", "NCHW"
+    y = lax.conv_transpose(x, weight, (stride, stride), "VALID", dimension_numbers=numbers, transpose_kernel=True)
+    return y + weights(f"{name}.bias", (outputs,))[:, None, None]
 
 
 def max_pool(x: Array, kernel: int, stride: int, padding: int = 0) -> Array:
@@ -100,6 +111,43 @@ def resnet50(weights: Weights, x: Array, width: int, classes: int) -> Array:
             x = block(weights, str(index), x, [(inner, 1, 1), (inner, 3, stride), (4 * inner, 1, 1)], stride)
             index += 1
     return dense(weights, str(index + 2), x.mean((2, 3)), classes)
+
+
+def inverted(weights: Weights, name: str, x: Array, outputs: int, stride: int) -> Array:
+    """A channel-wise convolution between two of 1 x 1, with four times as many channels."""
+    wide = 4 * x.shape[1]
+    y = jax.nn.relu6(convolution(weights, f"{name}.0", x, wide, 1))
+    y = conv(weights, f"{name}.2", y, wide, 3, stride, 1, wide)
+    y = convolution(weights, f"{name}.5", jax.nn.relu6(batch_norm(weights, f"{name}.3", y)), outputs, 1)
+    return x + y if stride == 1 and outputs == x.shape[1] else y
+
+
+def mobilenet(weights: Weights, x: Array, width: int, classes: int) -> Array:
+    """A stem and six inverted blocks with ReLU6."""
+    x = jax.nn.relu6(convolution(weights, "0.0", x, width, 3, 2))
+    for index in range(6):
+        outputs = width * ((index + 1) // 2 + 1)
+        x = inverted(weights, f"0.{index + 2}.body", x, outputs, index % 2 + 1)
+    return dense(weights, "1", x.mean((2, 3)), classes)
+
+
+def double_convolution(weights: Weights, name: str, x: Array, outputs: int) -> Array:
+    """Two convolutions of 3 x 3 with normalisations and ReLU."""
+    for index in "02":
+        x = jax.nn.relu(convolution(weights, f"{name}.{index}", x, outputs, 3))
+    return x
+
+
+def unet(weights: Weights, x: Array, inputs: int, width: int, classes: int) -> Array:
+    """Scores of each pixel by three levels of convolutions, joined along channels."""
+    large = double_convolution(weights, "first", x, width)
+    middle = double_convolution(weights, "second", max_pool(large, 2, 2), 2 * width)
+    y = double_convolution(weights, "third", max_pool(middle, 2, 2), 4 * width)
+    y = jnp.concatenate((middle, transposed_conv(weights, "rise1", y, 2 * width, 2)), 1)
+    y = double_convolution(weights, "fourth", y, 2 * width)
+    y = jnp.concatenate((large, transposed_conv(weights, "rise2", y, width, 2)), 1)
+    y = conv(weights, "head", double_convolution(weights, "fifth", y, width), classes, 1, 1, 0)
+    return y.transpose(0, 2, 3, 1).reshape(-1, classes) + weights("head.bias", (classes,))
 
 
 def attention(q: Array, k: Array, v: Array, hidden: Array | None = None) -> Array:
@@ -188,3 +236,37 @@ def lstm(weights: Weights, x: Array, inputs: int, width: int, layers: int, class
     for layer in range(layers):
         x = lstm_layer(weights, f"l{layer}", x, width)
     return dense(weights, "head", x[-1], classes)
+
+
+def embeddings(
+    weights: Weights, words: Array, tables: int, vocabulary: int, width: int, hidden: int, classes: int
+) -> Array:
+    """Classes by bags of words, each with a table of its own, of which the means go through two dense layers."""
+    drawn = [weights(f"tables.{i}.embedding_table", (vocabulary, width))[words[:, i]] for i in range(tables)]
+    x = jnp.concatenate([vectors.mean(1) for vectors in drawn], 1)
+    return dense(weights, "head", jax.nn.relu(dense(weights, "hidden", x, hidden)), classes)
+
+
+def gru_layer(weights: Weights, suffix: str, x: Array, width: int) -> Array:
+    """One layer along (time, batch, inputs): the products of the inputs at once, the rest in a scan."""
+    size = 3 * width
+    inner = weights(f"gru.weight_ih_{suffix}", (size, x.shape[-1])), weights(f"gru.bias_ih_{suffix}", (size,))
+    again = weights(f"gru.weight_hh_{suffix}", (size, width)), weights(f"gru.bias_hh_{suffix}", (size,))
+
+    def step(h: Array, gates: Array) -> tuple[Array, Array]:
+        own = jnp.split(gates, 3, -1)
+        rest = jnp.split(h @ again[0].T + again[1], 3, -1)
+        r, z = (jax.nn.sigmoid(a + b) for a, b in zip(own[:2], rest[:2], strict=True))
+        n = jnp.tanh(own[2] + r * rest[2])
+        h = (1 - z) * n + z * h
+        return h, h
+
+    return lax.scan(step, jnp.zeros((x.shape[1], width), x.dtype), x @ inner[0].T + inner[1])[1]
+
+
+def gru_attention(weights: Weights, x: Array, inputs: int, width: int, classes: int) -> Array:
+    """Classes of sequences by a GRU, whose outputs attend to each other."""
+    y = gru_layer(weights, "l0", x.transpose(1, 0, 2), width).transpose(1, 0, 2)
+    context = attention(*(y[:, None],) * 3)[:, 0]
+    y = jnp.tanh(dense(weights, "join", jnp.concatenate((context, y), -1), width))
+    return dense(weights, "head", y.mean(1), classes)

@@ -60,6 +60,16 @@ def _words(name: str, shape: tuple[int, int], vocabulary: int, optimizer: str, *
     return Row(name, shape, shape[0] * shape[1], vocabulary, sizes, vocabulary, optimizer, rate)
 
 
+def _pixels(name: str, shape: tuple[int, int, int, int], classes: int, rate: float, **sizes: int) -> Row:
+    sizes = {"inputs": shape[1], "classes": classes, **sizes}
+    return Row(name, shape, shape[0] * shape[2] * shape[3], classes, sizes, rate=rate, images=True)
+
+
+def _bags(name: str, shape: tuple[int, int, int], vocabulary: int, classes: int, **sizes: int) -> Row:
+    sizes = {"tables": shape[1], "vocabulary": vocabulary, "classes": classes, **sizes}
+    return Row(name, shape, shape[0], classes, sizes, vocabulary, "adam", 1e-3)
+
+
 def _sequences(name: str, shape: tuple[int, int, int], classes: int, **sizes: int) -> Row:
     sizes = {"inputs": shape[-1], "classes": classes, **sizes}
     return Row(name, shape, shape[0], classes, sizes, optimizer="adam", rate=1e-4)
@@ -77,6 +87,10 @@ ROWS = _rows(
     _words("transformer", (8, 128), 1000, "momentum", width=256, heads=8, layers=4),
     _words("gpt", (1, 256), 8192, "adam", width=768, heads=12, layers=12),
     _sequences("lstm", (32, 64, 256), 10, width=256, layers=2),
+    _images("mobilenet", (16, 3, 64, 64), 10, 1e-4, width=16),
+    _pixels("unet", (8, 1, 64, 64), 4, 1e-3, width=16),
+    _bags("embeddings", (256, 4, 8), 20_000, 10, width=64, hidden=128),
+    _sequences("gru_attention", (32, 64, 256), 10, width=256),
 )
 
 QUICK_ROWS = _rows(
@@ -87,5 +101,9 @@ QUICK_ROWS = _rows(
     _words("transformer", (2, 6), 11, "momentum", width=8, heads=2, layers=2),
     _words("gpt", (1, 6), 11, "adam", width=8, heads=2, layers=2),
     _sequences("lstm", (2, 5, 4), 3, width=6, layers=2),
+    _images("mobilenet", (4, 3, 16, 16), 5, 1e-4, width=4),
+    _pixels("unet", (2, 1, 8, 8), 3, 1e-3, width=4),
+    _bags("embeddings", (4, 3, 2), 11, 5, width=4, hidden=6),
+    _sequences("gru_attention", (2, 5, 4), 3, width=6),
 )
 """The same networks in sizes that take milliseconds."""

@@ -10,6 +10,7 @@ SUFFIXES = {
     nn.BatchNorm2d: {"weight": "gamma", "bias": "beta"},
     nn.LayerNorm: {"weight": "gamma", "bias": "beta"},
     nn.Embedding: {"weight": "embedding_table"},
+    nn.EmbeddingBag: {"weight": "embedding_table"},
 }
 PARTS = {"linear1": "dense1", "linear2": "dense2"}
 
@@ -99,12 +100,12 @@ def resnet50(width: int, classes: int) -> nn.Module:
 class Inverted(nn.Module):
     """A channel-wise convolution between two of 1 x 1, with four times as many channels."""
 
-    def __init__(self, inputs: int, outputs: int, stride: int) -> None:
+    def __init__(self, inputs: int, outputs: int, stride: int, activation: type[nn.Module]) -> None:
         super().__init__()
         wide = 4 * inputs
         between = nn.Conv2d(wide, wide, 3, stride, padding=1, groups=wide, bias=False)
         self.body = nn.Sequential(
-            convolution(inputs, wide, 1), nn.Hardswish(), between, nn.BatchNorm2d(wide), nn.Hardswish(),
+            convolution(inputs, wide, 1), activation(), between, nn.BatchNorm2d(wide), activation(),
             convolution(wide, outputs, 1),
         )  # fmt: skip
         self.same = stride == 1 and inputs == outputs
@@ -113,13 +114,54 @@ class Inverted(nn.Module):
         return x + self.body(x) if self.same else self.body(x)
 
 
-def mobilenet(width: int, classes: int) -> nn.Module:
-    """A stem and six inverted blocks for small images."""
-    parts: list[nn.Module] = [convolution(3, width, 3, 2), nn.Hardswish()]
+def inverted_blocks(width: int, activation: type[nn.Module]) -> nn.Module:
+    """A stem and six inverted blocks for small images, and the mean of each channel."""
+    parts: list[nn.Module] = [convolution(3, width, 3, 2), activation()]
     for stage in range(3):
         inputs = width * (stage + 1)
-        parts += [Inverted(inputs, inputs, 1), Inverted(inputs, inputs + width, 2)]
-    return nn.Sequential(*parts, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Dropout(0.2), nn.Linear(4 * width, classes))
+        parts += [Inverted(inputs, inputs, 1, activation), Inverted(inputs, inputs + width, 2, activation)]
+    return nn.Sequential(*parts, nn.AdaptiveAvgPool2d(1), nn.Flatten())
+
+
+def mobilenet(width: int, classes: int) -> nn.Module:
+    """Inverted blocks with ReLU6."""
+    return nn.Sequential(inverted_blocks(width, nn.ReLU6), nn.Linear(4 * width, classes))
+
+
+def mobilenet_v3(width: int, classes: int) -> nn.Module:
+    """Inverted blocks with hard swish."""
+    return nn.Sequential(inverted_blocks(width, nn.Hardswish), nn.Dropout(0.2), nn.Linear(4 * width, classes))
+
+
+def double_convolution(inputs: int, outputs: int) -> nn.Module:
+    """Two convolutions of 3 x 3 with normalisations and ReLU."""
+    return nn.Sequential(convolution(inputs, outputs, 3), nn.ReLU(), convolution(outputs, outputs, 3), nn.ReLU())
+
+
+class UNet(nn.Module):
+    """Scores of each pixel by three levels of convolutions, joined along channels."""
+
+    def __init__(self, inputs: int, width: int, classes: int) -> None:
+        super().__init__()
+        self.pool = nn.MaxPool2d(2)
+        self.first, self.second = double_convolution(inputs, width), double_convolution(width, 2 * width)
+        self.third = double_convolution(2 * width, 4 * width)
+        self.rise1 = nn.ConvTranspose2d(4 * width, 2 * width, 2, 2)
+        self.fourth = double_convolution(4 * width, 2 * width)
+        self.rise2 = nn.ConvTranspose2d(2 * width, width, 2, 2)
+        self.fifth = double_convolution(2 * width, width)
+        self.head = nn.Conv2d(width, classes, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        large = self.first(x)
+        middle = self.second(self.pool(large))
+        y = self.rise1(self.third(self.pool(middle)))
+        y = self.rise2(self.fourth(torch.cat((middle, y), 1)))
+        y = self.head(self.fifth(torch.cat((large, y), 1)))
+        return y.permute(0, 2, 3, 1).flatten(0, 2)
+
+
+unet = UNet
 
 
 class Transformer(nn.Module):
@@ -194,3 +236,36 @@ class LSTM(nn.Module):
 
 
 lstm = LSTM
+
+
+class Embeddings(nn.Module):
+    """Classes by bags of words, each with a table of its own, of which the means go through two dense layers."""
+
+    def __init__(self, tables: int, vocabulary: int, width: int, hidden: int, classes: int) -> None:
+        super().__init__()
+        self.tables = nn.ModuleList(nn.EmbeddingBag(vocabulary, width, mode="mean") for _ in range(tables))
+        self.hidden, self.head = nn.Linear(tables * width, hidden), nn.Linear(hidden, classes)
+
+    def forward(self, words: Tensor) -> Tensor:
+        means = [table(words[:, index]) for index, table in enumerate(self.tables)]
+        return self.head(F.relu(self.hidden(torch.cat(means, 1))))
+
+
+embeddings = Embeddings
+
+
+class GRUAttention(nn.Module):
+    """Classes of sequences by a GRU, whose outputs attend to each other."""
+
+    def __init__(self, inputs: int, width: int, classes: int) -> None:
+        super().__init__()
+        self.gru = nn.GRU(inputs, width, batch_first=True)
+        self.join, self.head = nn.Linear(2 * width, width), nn.Linear(width, classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.gru(x)[0]
+        y = torch.tanh(self.join(torch.cat((F.scaled_dot_product_attention(y, y, y), y), -1)))
+        return self.head(y.mean(1))
+
+
+gru_attention = GRUAttention

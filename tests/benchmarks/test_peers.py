@@ -25,6 +25,10 @@ LOSSES = {
     "transformer": [2.7616, 2.5344, 2.4303],
     "gpt": [2.6184, 2.5855, 2.5525],
     "lstm": [1.1152, 1.1149, 1.1145],
+    "mobilenet": [2.1701, 1.8458, 1.6018],
+    "unet": [1.111, 1.1082, 1.1034],
+    "embeddings": [1.6066, 1.6045, 1.6023],
+    "gru_attention": [1.1351, 1.1344, 1.1338],
 }
 """Losses of the first steps of the quick rows in PyTorch 2.13.0, eager, float32."""
 
