@@ -25,10 +25,10 @@ def kinds(step: graphls.Compiled) -> Counter[str]:
     return Counter(call.kind for call in part.program.calls)
 
 
-def trained(network: nn.Cell, x: Any) -> graphls.Compiled:
+def trained(network: nn.Cell, x: Any, engine: str = "onednn") -> graphls.Compiled:
     loss = nn.WithLossCell(network, nn.MSELoss())
     cell = nn.TrainOneStepCell(loss, nn.SGD(network.trainable_params(), 0.1)).set_train()
-    return graphls.compile(cell, x, np.zeros(network(graphls.Tensor(x)).shape, np.float32), engine="onednn")
+    return graphls.compile(cell, x, np.zeros(network(graphls.Tensor(x)).shape, np.float32), engine=engine)
 
 
 @given(BUFFERS)
@@ -87,3 +87,10 @@ def test_numbers_are_brought_into_layouts_once() -> None:
     network = nn.SequentialCell(nn.Conv2d(16, 16, 3), nn.ReLU())
     step = graphls.compile(network.set_train(False), X, engine="onednn")
     assert kinds(step)["reorder"] == 3  # the image, the weights and the result
+
+
+def test_a_constant_of_another_float_is_given_back_as_it_is() -> None:
+    step = graphls.compile(
+        lambda x: (x * 2.0, graphls.Tensor(np.full((3, 2), 1.5), graphls.bfloat16)), X, engine="onednn"
+    )
+    assert (step(X)[1].float().asnumpy() == 1.5).all()

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 
 from graphls.ir.graph import Graph, Node, Value, definers
 from graphls.runtime.onednn.normalisation import normalisations
 from graphls.runtime.onednn.program import Group, Program
 from graphls.runtime.onednn.registry import Rule
+from graphls.runtime.onednn.softmax import softmax_gradients
 
 
 def groups_of(graph: Graph, rule_of: Callable[[Node], Rule], joins: Callable[[Group, Node], bool]) -> list[Group]:
     """The groups that compute the results of a graph, each behind those that it needs.
 
     `rule_of` gives the rule of a node, which takes the node and those that have joined it; `joins` says whether a node
-    can join a group whose result it reads. A normalisation is one group, whose results stand for those of the nodes
-    that it replaces; nodes that nobody reads any more are left out.
+    can join a group whose result it reads. A normalisation, or the gradient of a softmax, is one group, whose results
+    stand for those of the nodes that it replaces; nodes that nobody reads any more are left out.
     """
     makers = {value: _single(node, rule_of) for node in graph.nodes for value in node.outputs}
-    for group in normalisations(graph.nodes, definers(graph.nodes)):
+    definer = definers(graph.nodes)
+    for group in chain(normalisations(graph.nodes, definer), softmax_gradients(graph.nodes, definer)):
         makers.update((value, group) for value in group.outputs)
     results = (*graph.outputs, *(write.value for write in graph.writes))
     ordered = _ordered(results, makers)
@@ -27,7 +30,7 @@ def groups_of(graph: Graph, rule_of: Callable[[Node], Rule], joins: Callable[[Gr
 
 
 def _single(node: Node, rule_of: Callable[[Node], Rule]) -> Group:
-    return Group((node,), node.inputs, node.outputs, lambda program: rule_of(node)(program, (node,)))
+    return Group((node,), node.inputs, node.outputs, lambda program: rule_of(node)(program, (node,)), True)
 
 
 def _ordered(results: Iterable[Value], makers: dict[Value, Group]) -> list[Group]:
@@ -54,16 +57,18 @@ def _chained(
     uses.update(results)
     chained = {v: group for group in groups for v in group.outputs}
     for group in groups:
-        if len(group.nodes) > 1 or len(group.outputs) != 1:
+        if not group.is_chain or len(group.outputs) != 1:
             continue
         (node,) = group.nodes
         for value in node.inputs:
             head = chained.get(value)
-            if head is not None and uses[value] == 1 and head.outputs == (value,) and joins(head, node):
+            if head is None or not head.is_chain or uses[value] > 1:
+                continue
+            if head.outputs == (value,) and joins(head, node):
                 nodes = (*head.nodes, node)
                 inputs = (*head.inputs, *(v for v in node.inputs if v is not value))
                 rule = rule_of(nodes[0])
-                chained[node.output] = Group(nodes, inputs, node.outputs, _call(rule, nodes))
+                chained[node.output] = Group(nodes, inputs, node.outputs, _call(rule, nodes), True)
                 break
     return chained
 

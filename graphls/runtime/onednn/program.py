@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from heapq import heappop, heappush
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -50,6 +50,25 @@ class View(NamedTuple):
     buffer: Buffer
     layout: Descriptor
     is_for_kernels: bool = True
+
+
+class Step(Protocol):
+    """What a program does at once, for a node of the graph."""
+
+    @property
+    def node(self) -> Node | None:
+        """The node, None for the results of the graph."""
+
+    @property
+    def kind(self) -> str:
+        """What runs."""
+
+    @property
+    def buffers(self) -> Iterable[Buffer]:
+        """The buffers that it reads and writes."""
+
+    def bound(self, binding: Binding) -> partial[int]:
+        """The call on the memories of a binding."""
 
 
 @dataclass(eq=False)
@@ -135,12 +154,16 @@ class Interpreted:
 
 @dataclass(eq=False)
 class Group:
-    """What one rule computes: values from values. `nodes` are those whose work it does, the last one names it."""
+    """What one rule computes: values from values. `nodes` are those whose work it does, the last one names it.
+
+    A chain is a node that no pattern contains, and those that have joined it.
+    """
 
     nodes: tuple[Node, ...]
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
     emit: Callable[[Program], None]
+    is_chain: bool = False
 
 
 class Program:
@@ -152,7 +175,7 @@ class Program:
     """
 
     def __init__(self, graph: Graph, groups: Sequence[Group]) -> None:
-        self.calls: list[Call | Interpreted | Copy] = []
+        self.calls: list[Step] = []
         self.views: dict[Value, list[View]] = {}
         self.raw: dict[Value, Buffer] = {}
         self.constants: dict[Buffer, Array] = {}
@@ -229,7 +252,9 @@ class Program:
 
     def constant(self, value: Value, array: Array) -> None:
         """A value that is there before the first step."""
-        self.constants[self._outside(value)] = array
+        buffer = Buffer(value.type.nbytes, is_outside=True)
+        self._place(value, buffer)
+        self.constants[buffer] = array
 
     def run(self, primitive: Primitive, views: Mapping[int, View]) -> None:
         """Append a call."""

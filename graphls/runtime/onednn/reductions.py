@@ -12,7 +12,7 @@ from graphls.runtime.onednn.library import library
 from graphls.runtime.onednn.program import Program, View
 from graphls.runtime.onednn.registry import rule
 
-REDUCE_SUM = 0x2FFF4
+REDUCE_MAX, REDUCE_SUM = 0x2FFF2, 0x2FFF4
 
 
 @rule("sum", "mean")
@@ -30,18 +30,25 @@ def _sum(program: Program, node: Node) -> None:
             View(source.buffer, moved), Descriptor.plain([x.type.shape[i] for i in order], dtype)
         )
     rows = View(source.buffer, Descriptor.plain((x.type.size // count, count), dtype))
-    totals = Descriptor.plain((x.type.size // count, 1), dtype)
-    result = program.scratch(totals)
-    if count == 1:
-        result = View(rows.buffer, totals)
-    else:
-        kernel = Primitive("reduction", "reduction", library().engine, REDUCE_SUM, rows.layout, totals, *floats(0, 0),
-                           None)  # fmt: skip
-        program.run(kernel, {Role.SOURCE: rows, Role.RESULT: result})
+    result = by_row(program, rows, REDUCE_SUM)
     if node.primitive.name == "mean" and count > 1:
+        totals = result.layout
         mean, divisor = program.scratch(totals), program.number(float(count), 2)
         kernel = Primitive("quotient", "binary", library().engine, elementwise.DIV, totals, divisor.layout, totals,
                            None)  # fmt: skip
         program.run(kernel, {Role.SOURCE: result, Role.SOURCE_1: divisor, Role.RESULT: mean})
         result = mean
     program.alias(node.output, View(result.buffer, Descriptor.of(node.output.type)))
+
+
+def by_row(program: Program, rows: View, algorithm: int) -> View:
+    """The sum or the greatest element of each row of a matrix, as a column."""
+    count, size = rows.layout.shape
+    column = Descriptor.plain((count, 1), rows.layout.dtype)
+    if size == 1:
+        return View(rows.buffer, column)
+    result = program.scratch(column)
+    kernel = Primitive("reduction", "reduction", library().engine, algorithm, rows.layout, column, *floats(0, 0),
+                       None)  # fmt: skip
+    program.run(kernel, {Role.SOURCE: rows, Role.RESULT: result})
+    return result

@@ -8,7 +8,7 @@ import numpy as np
 
 from graphls.ir.graph import Node, Value
 from graphls.ir.types import TOKEN, float32
-from graphls.runtime.onednn import convolution, elementwise, pooling, products, reductions, shapes  # noqa: F401
+from graphls.runtime.onednn import convolution, elementwise, pooling, products, reductions, shapes, softmax  # noqa: F401
 from graphls.runtime.onednn.program import Group, Program
 from graphls.runtime.onednn.registry import CONDITIONS, RULES, Rule
 
