@@ -58,7 +58,7 @@ KNOWN: dict[str, tuple[str, ...]] = {
     ),
     "filled by imports, by definitions of primitives and passes": (
         "dataset.pipeline.dataset._makers", "ir.engines._engines", "runtime.onednn.registry.CONDITIONS",
-        "runtime.onednn.registry.RULES", "ir.registry._operations", "onnx.table.TABLE",
+        "runtime.onednn.registry.JOINS", "runtime.onednn.registry.RULES", "ir.registry._operations", "onnx.table.TABLE",
         "ops.record.CELLS", "ops.record.FUNCTIONS", "ops.record.OPERATIONS",
         "passes.simplify.compositions.RULES", "passes.simplify.compositions.SUMS", "passes.manager._passes",
         "distributed.watchdog.EXIT_CALLBACKS",

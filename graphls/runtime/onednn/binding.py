@@ -40,6 +40,7 @@ class Role(IntEnum):
     SCALE_GRADIENT = 255
     SHIFT_GRADIENT = 256
     SEVERAL = 1024
+    SCALES = 4096
     POST_OPERATION = 32768
 
 
@@ -233,6 +234,10 @@ class Attributes:
         _call("append an operation", append, self.operations, algorithm, *floats(alpha, beta))
         _call("set attributes", c.dnnl_primitive_attr_set_post_ops, self.handle, self.operations)
         self.count += 1
+
+    def scale(self, role: int) -> None:
+        """Multiply an operand by a number, which is a memory of the role `Role.SCALES | role`."""
+        _call("set attributes", library().c.dnnl_primitive_attr_set_scales_mask, self.handle, role, 0)
 
     def binary(self, algorithm: int, operand: Descriptor) -> int:
         """Append an operation with another memory; returns the role of that."""

@@ -11,22 +11,26 @@ from graphls.runtime.onednn.normalisation import normalisations
 from graphls.runtime.onednn.program import Group, Program
 from graphls.runtime.onednn.registry import Rule
 from graphls.runtime.onednn.softmax import softmax_gradients
+from graphls.runtime.onednn.trees import trees
 
 
-def groups_of(graph: Graph, rule_of: Callable[[Node], Rule], joins: Callable[[Group, Node], bool]) -> list[Group]:
+def groups_of(
+    graph: Graph, rule_of: Callable[[Node], Rule], joins: Callable[[Group, Node], bool], takes: Callable[[Node], bool]
+) -> list[Group]:  # fmt: skip
     """The groups that compute the results of a graph, each behind those that it needs.
 
     `rule_of` gives the rule of a node, which takes the node and those that have joined it; `joins` says whether a node
-    can join a group whose result it reads. A normalisation, or the gradient of a softmax, is one group, whose results
-    stand for those of the nodes that it replaces; nodes that nobody reads any more are left out.
+    can join a group whose result it reads, `takes` whether a node has a kernel. A normalisation, or the gradient of a
+    softmax, is one group, whose results stand for those of the nodes that it replaces; nodes that nobody reads any more
+    are left out.
     """
     makers = {value: _single(node, rule_of) for node in graph.nodes for value in node.outputs}
     definer = definers(graph.nodes)
     for group in chain(normalisations(graph.nodes, definer), softmax_gradients(graph.nodes, definer)):
         makers.update((value, group) for value in group.outputs)
     results = (*graph.outputs, *(write.value for write in graph.writes))
-    ordered = _ordered(results, makers)
-    return _ordered(results, _chained(ordered, makers, results, rule_of, joins))
+    makers = _chained(_ordered(results, makers), makers, results, rule_of, joins)
+    return _ordered(results, trees(_ordered(results, makers), makers, results, takes))
 
 
 def _single(node: Node, rule_of: Callable[[Node], Rule]) -> Group:

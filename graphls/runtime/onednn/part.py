@@ -20,7 +20,7 @@ from graphls.runtime.engine import PlanContext
 from graphls.runtime.onednn.fusion import groups_of
 from graphls.runtime.onednn.library import library
 from graphls.runtime.onednn.program import Binding, Buffer, Program
-from graphls.runtime.onednn.rules import joins, rule_of
+from graphls.runtime.onednn.rules import joins, rule_of, takes
 
 _SUCCESS: Mapping[int, None] = {0: None}
 """What becomes of the status of a call: any but 0 is a KeyError, which C raises without a line of Python."""
@@ -36,7 +36,7 @@ class OnednnPart(ArrayPart):
 
     def _compile(self) -> None:
         graph = self.graph
-        program = self.program = Program(graph, groups_of(graph, rule_of, joins))
+        program = self.program = Program(graph, groups_of(graph, rule_of, joins, takes))
         inputs = zip(program.inputs, graph.inputs, strict=False)  # behind them are those of the states
         self.set_ends(inputs, zip(program.outputs, self.segment.gives, strict=False))
         states = program.inputs[len(graph.inputs) :]

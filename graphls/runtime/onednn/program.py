@@ -15,6 +15,7 @@ import numpy as np
 from graphls.ir.graph import Graph, Node, Value
 from graphls.ir.types import Type, bfloat16, float32
 from graphls.runtime.lowering.types import exchanged
+from graphls.runtime.onednn.algorithms import MUL
 from graphls.runtime.onednn.binding import Descriptor, Memory, Primitive, Role, arguments
 from graphls.runtime.onednn.library import library
 
@@ -179,6 +180,7 @@ class Program:
         self.views: dict[Value, list[View]] = {}
         self.raw: dict[Value, Buffer] = {}
         self.constants: dict[Buffer, Array] = {}
+        self.products: dict[tuple[float, tuple[Value, ...]], View] = {}
         self.node: Node | None = None
         self.inputs = [self._outside(value) for value in (*graph.inputs, *graph.states)]
         for group in groups:
@@ -262,9 +264,40 @@ class Program:
 
     def number(self, number: float, rank: int) -> View:
         """A number as an operand that is broadcast to so many axes."""
-        buffer = Buffer(LINE, is_outside=True)
-        self.constants[buffer] = np.full(1, number, np.float32)
-        return View(buffer, Descriptor.plain((1,) * rank))
+        return self.fixed(np.full(1, number, np.float32), Descriptor.plain((1,) * rank))
+
+    def fixed(self, array: Array, layout: Descriptor) -> View:
+        """An array that is there before the first step."""
+        buffer = Buffer(max(array.nbytes, LINE), is_outside=True)
+        self.constants[buffer] = array
+        return View(buffer, layout)
+
+    def number_of(self, value: Value) -> float | None:
+        """The number of a constant of one element; None for other values."""
+        view = self.views[value][0] if value in self.views else None
+        array = self.constants.get(view.buffer) if view is not None else None
+        is_number = array is not None and value.type.size == 1 and value.type.dtype is float32
+        return float(array.flat[0]) if array is not None and is_number else None
+
+    def product(self, number: float, values: tuple[Value, ...]) -> View:
+        """The product of a number and values of one element each, in float32, which is computed once."""
+        key = number, values
+        if key not in self.products:
+            self.products[key] = self._product(number, values)
+        return self.products[key]
+
+    def _product(self, number: float, values: tuple[Value, ...]) -> View:
+        one = Descriptor.plain((1,))
+        if not values:
+            return self.number(number, 1)
+        last = View(self.plain(values[-1]).buffer, one)
+        if number == 1 and len(values) == 1:
+            return last
+        result = self.scratch(one)
+        kernel = Primitive("product", "binary", library().engine, MUL, one, one, one, None)
+        first = self.product(number, values[:-1])
+        self.run(kernel, {Role.SOURCE: first, Role.SOURCE_1: last, Role.RESULT: result})
+        return result
 
     def reshaped(self, value: Value, layout: Descriptor) -> View:
         """A view of a value in row-major order, as if it had another shape."""

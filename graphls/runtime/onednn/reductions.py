@@ -6,7 +6,7 @@ from math import prod
 
 from graphls.ir.graph import Node
 from graphls.primitives.primitive import normalise_axes
-from graphls.runtime.onednn import elementwise
+from graphls.runtime.onednn.algorithms import DIV
 from graphls.runtime.onednn.binding import DATA_TYPES, Descriptor, Primitive, Role, floats
 from graphls.runtime.onednn.library import library
 from graphls.runtime.onednn.program import Program, View
@@ -34,7 +34,7 @@ def _sum(program: Program, node: Node) -> None:
     if node.primitive.name == "mean" and count > 1:
         totals = result.layout
         mean, divisor = program.scratch(totals), program.number(float(count), 2)
-        kernel = Primitive("quotient", "binary", library().engine, elementwise.DIV, totals, divisor.layout, totals,
+        kernel = Primitive("quotient", "binary", library().engine, DIV, totals, divisor.layout, totals,
                            None)  # fmt: skip
         program.run(kernel, {Role.SOURCE: result, Role.SOURCE_1: divisor, Role.RESULT: mean})
         result = mean

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from graphls.ir.graph import Node
-from graphls.runtime.onednn.program import Program
+from graphls.runtime.onednn.program import Group, Program
 
 Rule = Callable[[Program, Sequence[Node]], None]
 """Appends the calls for a node and those that have joined it."""
@@ -14,6 +14,8 @@ Condition = Callable[[Node], bool]
 
 RULES: dict[str, Rule] = {}
 CONDITIONS: dict[str, Condition] = {}
+JOINS: dict[str, Callable[[Group, Node], bool]] = {}
+"""Whether the kernel of a group can compute a node that reads its result, too, by the first primitive of the group."""
 
 
 def rule(*names: str, where: Condition | None = None) -> Callable[[NodeRule], NodeRule]:

@@ -10,7 +10,7 @@ from graphls.ir.graph import Node, Value
 from graphls.ir.types import TOKEN, float32
 from graphls.runtime.onednn import convolution, elementwise, pooling, products, reductions, shapes, softmax  # noqa: F401
 from graphls.runtime.onednn.program import Group, Program
-from graphls.runtime.onednn.registry import CONDITIONS, RULES, Rule
+from graphls.runtime.onednn.registry import CONDITIONS, JOINS, RULES, Rule
 
 MOST_AXES = 6
 """Axes up to which kernels are tried; reorders of more are slow."""
@@ -47,7 +47,8 @@ def _is_fit(value: Value) -> bool:
 
 def joins(group: Group, node: Node) -> bool:
     """Whether the kernel of a group can compute a node that reads its result, too."""
-    return takes(group.nodes[0]) and takes(node) and elementwise.joins(group, node)
+    condition = JOINS.get(group.nodes[0].primitive.name)
+    return condition is not None and takes(group.nodes[0]) and takes(node) and condition(group, node)
 
 
 def rule_of(node: Node) -> Rule:

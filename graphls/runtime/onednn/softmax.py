@@ -12,8 +12,8 @@ from graphls.ir.graph import Node, Value
 from graphls.ir.types import Type, float32
 from graphls.passes.simplify.patterns import Match, matches
 from graphls.primitives.primitive import normalise_axes
+from graphls.runtime.onednn.algorithms import EXP, SUB
 from graphls.runtime.onednn.binding import DATA_TYPES, Attributes, Descriptor, Primitive, Role
-from graphls.runtime.onednn.elementwise import EXP, SUB
 from graphls.runtime.onednn.library import library
 from graphls.runtime.onednn.program import Binding, Buffer, Group, Program, View
 from graphls.runtime.onednn.reductions import REDUCE_MAX, REDUCE_SUM, by_row

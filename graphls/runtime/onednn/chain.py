@@ -1,0 +1,191 @@
+"""An expression as one call of a binary kernel with operations behind it, or as a few where that would be slow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+
+from graphls.ir.graph import Value
+from graphls.ir.types import Type
+from graphls.runtime.onednn.algorithms import ADD, EQUAL, MUL, POW
+from graphls.runtime.onednn.binding import Attributes, Descriptor, Primitive, Role
+from graphls.runtime.onednn.expressions import ONE, Expression, Scale, Step, Term
+from graphls.runtime.onednn.library import library
+from graphls.runtime.onednn.program import Program, View
+
+
+def compute(program: Program, expression: Expression, value: Value) -> None:
+    """Append the calls that compute an expression, whose result is a value."""
+    chain = _Chain(program, value.type, expression)
+    chain.run(program.written(value, chain.layout), expression.steps)
+
+
+class _Operand(NamedTuple):
+    """An operand: its sizes, with as many axes as the result, and where it lies; in row-major order if it is broadcast,
+    else in the layout of the result."""
+
+    sizes: tuple[int, ...]
+    view: View
+
+
+class _Chain:
+    """The calls of an expression, in the layout of its first operand."""
+
+    def __init__(self, program: Program, kind: Type, expression: Expression) -> None:
+        self.program, self.kind, self.shape = program, kind, kind.shape or (1,)
+        first = expression.first.value
+        self.first = self._zeros() if first is None else program.read(first)
+        self.layout = self.first.layout
+        self.algorithm = expression.algorithm
+        self.scales: dict[int, View] = {}
+        self._set_second(expression)
+        if expression.is_guarded:
+            self._guard()
+
+    def _zeros(self) -> View:
+        return self.program.fixed(np.full(self.shape, -0.0, self.kind.dtype.numpy), Descriptor.of(self.kind))
+
+    def _set_second(self, expression: Expression) -> None:
+        scale, second = expression.first.scale, expression.second
+        if second is None:
+            is_value = len(scale.values) == 1 and scale.number == 1
+            self.second = self._operand(scale.values[0]) if is_value else self._factor(scale)
+            return
+        assert second.value is not None, "Zeros are the first operand."
+        self.second = self._operand(second.value)
+        if expression.algorithm == MUL and second.value is not expression.first.value:
+            scale, second = scale.times(second.scale), Term(second.value)
+        for role, factor in ((Role.SOURCE, scale), (Role.SOURCE_1, second.scale)):
+            if factor != ONE:
+                self.scales[role] = self._scalar(factor)
+
+    def _factor(self, scale: Scale) -> _Operand:
+        rank = len(self.shape)
+        return _Operand((1,) * rank, View(self._scalar(scale).buffer, Descriptor.plain((1,) * rank)))
+
+    def _scalar(self, scale: Scale) -> View:
+        """A factor as one number in memory."""
+        return self.program.product(scale.number, scale.values)
+
+    def _operand(self, operand: Value | float) -> _Operand:
+        rank = len(self.shape)
+        if isinstance(operand, float):
+            return _Operand((1,) * rank, self.program.number(operand, rank))
+        sizes = (*(1,) * (rank - operand.type.rank), *operand.type.shape)
+        if sizes != self.shape:
+            return _Operand(sizes, self.program.plain(operand))
+        if operand.type.rank == rank:
+            return _Operand(sizes, self.program.read(operand, self.layout))
+        wide = self.program.reshaped(operand, Descriptor.of(self.kind))
+        return _Operand(sizes, self.program.converted(wide, self.layout))
+
+    def _guard(self) -> None:
+        """Let the second operand be nan where the first one is: 1 / (x == x) * -0.0 is nan there and -0.0 elsewhere."""
+        first, algorithm, second = self.first, self.algorithm, self.second
+        steps = [(Step(POW, (1.0, -1.0)), None), (Step(MUL), self._operand(-0.0)), (Step(ADD), second)]
+        guarded = self.program.scratch(self.layout)
+        self.algorithm, self.second = EQUAL, _Operand(self.shape, first)
+        self._run(guarded, steps)
+        self.first, self.algorithm, self.second = first, algorithm, _Operand(self.shape, guarded)
+
+    def run(self, result: View, steps: Sequence[Step]) -> None:
+        """Append the calls, the last of which writes the result."""
+        self._run(result, [(step, None if step.operand is None else self._operand(step.operand)) for step in steps])
+
+    def _run(self, result: View, steps: Sequence[tuple[Step, _Operand | None]]) -> None:
+        """Append calls; where oneDNN has only its slow reference for all steps, such as for a sum by rows behind a
+        product of blocks, the last broadcast operand is the second one of a kernel of its own."""
+        call = _Call(self, steps)
+        broadcast = [i for i, (_, operand) in enumerate(steps) if operand is not None and operand.sizes != self.shape]
+        if not call.kernel.is_reference or not broadcast:
+            call.run(result)
+            return
+        place = broadcast[-1]
+        between = self.program.scratch(self.layout)
+        self._run(between, steps[:place])
+        step, operand = steps[place]
+        assert operand is not None, "A step that is broadcast has an operand."
+        self.first, self.algorithm, self.second, self.scales = between, step.algorithm, operand, {}
+        _Call(self, steps[place + 1 :]).run(result)
+
+
+class _Call:
+    """A kernel on the two operands of a chain, with steps behind it."""
+
+    def __init__(self, chain: _Chain, steps: Sequence[tuple[Step, _Operand | None]]) -> None:
+        self.chain, self.scales = chain, dict(chain.scales)
+        self.operands = [chain.second, *(operand for _, operand in steps if operand is not None)]
+        self.first = chain.first
+        self.layouts = _Layouts(chain.layout, chain.shape, [operand.sizes for operand in self.operands])
+        attributes = Attributes()
+        for role in self.scales:
+            attributes.scale(role)
+        self.roles: list[int] = [Role.SOURCE_1]
+        for step, operand in steps:
+            if operand is None:
+                attributes.function(step.algorithm, *step.numbers)
+            else:
+                self.roles.append(attributes.binary(step.algorithm, self.layouts.wished(operand)))
+        first = self.layouts.first
+        self.kernel = Primitive("elementwise", "binary", library().engine, chain.algorithm, first,
+                                self.layouts.wished(chain.second), first, attributes)  # fmt: skip
+
+    def run(self, result: View) -> None:
+        """Append the call."""
+        layouts, program = self.layouts, self.chain.program
+        views: dict[int, View] = {Role.SOURCE: View(self.first.buffer, layouts.first)}
+        for role, operand in zip(self.roles, self.operands, strict=True):
+            buffer = operand.view.buffer
+            if operand.sizes == self.chain.shape:
+                views[role] = View(buffer, layouts.first)
+            else:
+                views[role] = program.converted(View(buffer, layouts.plain(operand)), self.kernel.layout_of(role))
+        views.update({Role.SCALES | role: view for role, view in self.scales.items()})
+        program.run(self.kernel, {**views, Role.RESULT: View(result.buffer, layouts.first)})
+
+
+class _Layouts:
+    """The layouts of the operands of a kernel, over as few axes as in row-major order say the same.
+
+    Neighbouring axes along which all operands are whole, or broadcast, are one: 8 x 8 x 128 x 128 and 8 x 8 x 128 x 1
+    are 8192 x 128 and 8192 x 1, for which there is a fast kernel. Axes of size 1 are none.
+    """
+
+    def __init__(self, first: Descriptor, shape: Sequence[int], operands: Sequence[Sequence[int]]) -> None:
+        self.shape = tuple(shape)
+        self.groups = _merged(shape, operands) if first.is_plain else [[axis] for axis in range(len(shape))]
+        self.first = self._merged(shape, first.dtype) if first.is_plain else first
+        self.chooses = not first.is_plain
+
+    def _merged(self, sizes: Sequence[int], dtype: int) -> Descriptor:
+        return Descriptor.plain([prod(sizes[axis] for axis in group) for group in self.groups], dtype)
+
+    def plain(self, operand: _Operand) -> Descriptor:
+        """Row-major order over the axes that are left."""
+        return self._merged(operand.sizes, operand.view.layout.dtype)
+
+    def wished(self, operand: _Operand) -> Descriptor:
+        """The layout to ask with: of a broadcast operand of blocks the kernel chooses it."""
+        if operand.sizes == self.shape:
+            return self.first
+        plain = self.plain(operand)
+        return Descriptor.any(plain.shape, plain.dtype) if self.chooses else plain
+
+
+def _merged(shape: Sequence[int], operands: Sequence[Sequence[int]]) -> list[list[int]]:
+    """Axes in groups along which every operand is whole, or every one of them has size 1."""
+    groups: list[list[int]] = []
+    last: tuple[bool, ...] | None = None
+    for axis, size in enumerate(shape):
+        if size == 1:
+            continue
+        are_whole = tuple(sizes[axis] == size for sizes in operands)
+        if are_whole == last:
+            groups[-1].append(axis)
+        else:
+            groups.append([axis])
+        last = are_whole
+    return groups or [[0]]

@@ -1,0 +1,196 @@
+"""Elementwise kernels: every function, broadcast and tree of nodes gives what NumPy gives, in one kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from graphls.ir import Builder, Graph, Names, Type, Value, interpret, verify
+from graphls.ir.types import float32
+from graphls.passes.schedule.partition import Partition
+from graphls.runtime.onednn.expressions import NAMES
+from graphls.runtime.onednn.part import OnednnPart
+from graphls.runtime.onednn.rules import takes
+from graphls.runtime.plan import PlanSession
+
+Array = np.ndarray[Any, Any]
+
+SPECIAL = np.array([np.nan, np.inf, -np.inf, -0.0, 0.0, 1.0, -1.0, 0.5, 3.0, -7.25, 1e-30, -1e30], np.float32)
+UNARY = sorted(
+    {"abs", "exp", "neg", "reciprocal", "relu", "round", "rsqrt", "sigmoid", "sqrt", "square", "tanh"} & NAMES
+)
+BINARY = sorted({"add", "sub", "mul", "div", "maximum", "minimum", "relu_gradient"} & NAMES)
+SHAPES = st.lists(st.integers(1, 5), min_size=1, max_size=5).map(tuple)
+
+
+def run(graph: Graph, arrays: Sequence[Array]) -> tuple[list[Array], int]:
+    """The results of a graph that is one segment of the engine, and how many elementwise kernels compute them."""
+    assert all(map(takes, graph.nodes)), [n.primitive.name for n in graph.nodes if not takes(n)]
+    session = PlanSession(Partition("onednn").run(graph), {})
+    (part,) = session.first
+    assert isinstance(part, OnednnPart)
+    count = sum(call.kind == "elementwise" for call in part.program.calls)
+    return [np.asarray(r) for r in session.run(arrays)], count
+
+
+def graph_of(build: Callable[..., Any], shapes: Sequence[tuple[int, ...]]) -> Graph:
+    """The graph of a function of the builder and values of these shapes."""
+    values = tuple(Value(f"x{i}", Type(float32, shape)) for i, shape in enumerate(shapes))
+    builder = Builder(Names([v.name for v in values]))
+    results = build(builder, *values)
+    results = results if isinstance(results, tuple) else (results,)
+    return verify(Graph("elementwise", values, (), tuple(builder.nodes), (), results))
+
+
+def agree(build: Callable[..., Any], arrays: Sequence[Array], tolerance: float = 2e-6, least: float = 1e-37) -> int:
+    """Check that the results are those of NumPy; returns how many kernels compute them."""
+    graph = graph_of(build, [a.shape for a in arrays])
+    with np.errstate(all="ignore"):
+        expected = interpret(graph, arrays)[0]
+    results, count = run(graph, arrays)
+    for result, wide in zip(results, expected, strict=True):
+        assert result.shape == wide.shape and result.dtype == wide.dtype
+        np.testing.assert_allclose(result, wide, rtol=tolerance, atol=least)
+    return count
+
+
+def drawn(rng: np.random.Generator, shape: tuple[int, ...], is_special: bool) -> Array:
+    array = rng.normal(0, 3, shape).astype(np.float32)
+    if is_special:
+        array = np.where(rng.random(shape) < 0.5, rng.choice(SPECIAL, shape), array)
+    return array.astype(np.float32)
+
+
+@st.composite
+def broadcast(draw: st.DrawFn, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """A shape that broadcasts to another one."""
+    sizes = tuple(draw(st.sampled_from((size, 1))) for size in shape)
+    return sizes[draw(st.integers(0, len(sizes))) :]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from(UNARY), SHAPES, st.integers(0, 99), st.booleans())
+def test_functions(name: str, shape: tuple[int, ...], seed: int, is_special: bool) -> None:
+    x = drawn(np.random.default_rng(seed), shape, is_special)
+    assert agree(lambda e, x: getattr(e, name)(x), [x]) == 1
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.sampled_from(BINARY), SHAPES, st.integers(0, 99), st.booleans(), st.data())
+def test_operations_broadcast(
+    name: str, shape: tuple[int, ...], seed: int, is_special: bool, data: st.DataObject
+) -> None:  # fmt: skip
+    shapes = [shape, data.draw(broadcast(shape))]
+    if data.draw(st.booleans()):
+        shapes.reverse()
+    elif data.draw(st.booleans()):
+        shapes = [data.draw(broadcast(shape)), data.draw(broadcast(shape))]
+    rng = np.random.default_rng(seed)
+    arrays = [drawn(rng, s, is_special) for s in shapes]
+    graph = graph_of(lambda e, x, y: getattr(e, name)(x, y), [a.shape for a in arrays])
+    if takes(graph.nodes[0]):  # others run elsewhere
+        assert agree(lambda e, x, y: getattr(e, name)(x, y), arrays) >= 1
+
+
+@pytest.mark.parametrize("name", BINARY)
+@pytest.mark.parametrize("shapes", [((4, 6), (4, 6)), ((4, 6), (6,)), ((4, 6), (4, 1)), ((2, 3, 4, 5), (1, 3, 1, 1))])
+def test_common_broadcasts_are_taken(name: str, shapes: tuple[tuple[int, ...], ...]) -> None:
+    for order in (shapes, shapes[::-1]):
+        if name != "relu_gradient" or order[1] == max(shapes, key=np.prod):
+            rng = np.random.default_rng(1)
+            agree(lambda e, x, y: getattr(e, name)(x, y), [drawn(rng, s, True) for s in order])
+
+
+@pytest.mark.parametrize("name", ["add", "sub", "mul", "div"])
+def test_both_operands_may_be_broadcast(name: str) -> None:
+    x, y = (drawn(np.random.default_rng(i), s, True) for i, s in enumerate(((5, 1, 7), (1, 6, 1))))
+    agree(lambda e, x, y: getattr(e, name)(x, y), [x, y])
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.0, 6.0), (-1.5, 2.0), (-np.inf, 0.0)])
+def test_numbers_between_two_others(low: float, high: float) -> None:
+    x = drawn(np.random.default_rng(0), (9, 11), True)
+    assert agree(lambda e, x: e.minimum(e.maximum(x, low), high), [x]) == 2
+    assert agree(lambda e, x: e.mul(e.maximum(low, x), 2.0), [x]) == 1
+
+
+def momentum(e: Builder, m: Value, g: Value, w: Value, rate: Value, mu: Value) -> tuple[Value, Value]:
+    new = e.add(e.mul(m, mu), g)
+    return new, e.sub(w, e.mul(new, rate))
+
+
+def decayed_momentum(e: Builder, m: Value, g: Value, w: Value, rate: Value, mu: Value) -> tuple[Value, Value]:
+    return momentum(e, m, e.add(g, e.mul(w, 0.01)), w, rate, mu)
+
+
+def adam(e: Builder, m: Value, g: Value, w: Value, rate: Value, scale: Value, v: Value) -> tuple[Value, ...]:
+    g = e.mul(g, scale)
+    m = e.add(e.mul(m, 0.9), e.mul(g, 0.1))
+    v = e.add(e.mul(v, 0.999), e.mul(e.square(g), 0.001))
+    return m, v, e.sub(w, e.div(e.mul(m, rate), e.add(e.sqrt(v), 1e-8)))
+
+
+@pytest.mark.parametrize(("update", "count"), [(momentum, 2), (decayed_momentum, 2), (adam, 3)])
+@pytest.mark.parametrize("shape", [(64, 33), (5,), (1,), (), (3, 4, 1, 1)])
+def test_an_update_is_one_kernel_for_each_state(
+    update: Callable[..., Any], count: int, shape: tuple[int, ...]
+) -> None:  # fmt: skip
+    rng = np.random.default_rng(3)
+    m, g, w, v = (rng.normal(size=shape).astype(np.float32) for _ in range(4))
+    arrays = [m, g, w, np.float32(0.1), np.float32(0.5), np.abs(v)]
+    arrays = list(map(np.asarray, arrays[:6] if update is adam else arrays[:5]))
+    kernels = agree(update, arrays, least=1e-6)
+    assert kernels == count or shape in ((), (1,))
+
+
+def test_factors_that_are_zero_in_this_step_are_right() -> None:
+    m, g, w = (drawn(np.random.default_rng(i), (8, 3), False) for i in range(3))
+    agree(momentum, [m, g, w, np.zeros((), np.float32), np.zeros((), np.float32)])
+
+
+@pytest.mark.parametrize("number", [1e-30, 1e30, 0.0, np.inf, -0.0])
+def test_extreme_numbers(number: float) -> None:
+    x, y = (drawn(np.random.default_rng(i), (7, 5), True) for i in range(2))
+    agree(lambda e, x, y: e.add(e.mul(e.square(x), number), e.mul(y, number)), [x, y])
+    agree(lambda e, x, y: e.sub(e.square(y), e.add(e.mul(x, number), number)), [x, y])
+    agree(lambda e, x, y: e.div(number, e.div(x, 3.0)), [x, y])
+
+
+TREES = st.recursive(
+    st.sampled_from(["x", "y", "b", "r", 2.0, -0.3]),
+    lambda inner: st.one_of(
+        st.tuples(st.sampled_from(["abs", "neg", "square", "tanh", "sigmoid", "relu"]), inner),
+        st.tuples(st.sampled_from(["add", "sub", "mul", "maximum", "relu_gradient"]), inner, inner),
+    ),
+    max_leaves=12,
+)
+SIZES = {"x": (3, 4, 5), "y": (3, 4, 5), "b": (4, 1), "r": ()}
+
+
+def built(e: Builder, tree: Any, leaves: dict[str, Value]) -> Any:
+    if isinstance(tree, tuple):
+        operands = [built(e, operand, leaves) for operand in tree[1:]]
+        return getattr(e, tree[0])(*operands) if any(isinstance(o, Value) for o in operands) else operands[0]
+    return leaves[tree] if isinstance(tree, str) else tree
+
+
+@settings(max_examples=150, deadline=None)
+@given(TREES, TREES, st.integers(0, 99))
+def test_trees(first: Any, second: Any, seed: int) -> None:
+    def build(e: Builder, *values: Value) -> tuple[Value, ...]:
+        leaves = dict(zip(SIZES, values, strict=True))
+        results = (built(e, ("add", tree, "x"), leaves) for tree in (first, second))
+        return tuple(e.add(result, leaves["y"]) for result in results)
+
+    rng = np.random.default_rng(seed)
+    arrays = [rng.uniform(0.5, 1.5, shape).astype(np.float32) for shape in SIZES.values()]
+    graph = graph_of(build, [a.shape for a in arrays])
+    if all(map(takes, graph.nodes)):
+        expected = interpret(graph, arrays)[0]
+        for result, wide in zip(run(graph, arrays)[0], expected, strict=True):
+            np.testing.assert_allclose(result, wide, rtol=1e-4, atol=1e-4 * np.abs(wide).max())
