@@ -108,10 +108,10 @@ class MaxPool(Primitive):
         at = Geometry.over(kernel, **geometry)
         parts = slices(e, x, kernel, counts, at, fill=-np.inf)
         y = e.Max(*parts)
-        steps = _row_major_strides(kind.shape[2:])
+        steps = row_major_strides(kind.shape[2:])
         offsets = [int(np.dot(np.multiply(position, at.dilations), steps)) for position in np.ndindex(*kernel)]
         bound = e.Where(e.IsNaN(y), e.const(np.inf, kind.dtype), y)
-        first = e.Add(_first_equal(e, parts, bound, offsets), e.const(_corners(steps, counts, at)))
+        first = e.Add(_first_equal(e, parts, bound, offsets), e.const(corners(steps, counts, at)))
         images = prod(kind.shape[2:]) * np.arange(prod(kind.shape[:2])).reshape(*kind.shape[:2], *[1] * len(kernel))
         return y, e.Max(e.Add(first, e.const(images)), e.ints([0]))
 
@@ -120,12 +120,12 @@ class MaxPool(Primitive):
         return _elements_in_windows(outputs[0], attrs["kernel"])
 
 
-def _row_major_strides(sizes: Shape) -> Shape:
+def row_major_strides(sizes: Shape) -> Shape:
     """The row-major stride of each axis of an image, in elements."""
     return tuple(accumulate((1, *sizes[:0:-1]), lambda a, b: a * b))[::-1]
 
 
-def _corners(steps: Shape, counts: Shape, at: Geometry) -> Array:
+def corners(steps: Shape, counts: Shape, at: Geometry) -> Array:
     """The positions in one image of the first element of each window."""
     total: Array = np.zeros(counts, np.int64)
     for i, (step, count) in enumerate(zip(steps, counts, strict=True)):

@@ -33,6 +33,7 @@ class Role(IntEnum):
     VARIANCE = 50
     SCALE = 51
     SHIFT = 52
+    WORKSPACE = 64
     SOURCE_GRADIENT = 129
     RESULT_GRADIENT = 145
     WEIGHTS_GRADIENT = 161

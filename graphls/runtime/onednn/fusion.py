@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 
 from graphls.ir.graph import Graph, Node, Value, definers
+from graphls.runtime.onednn.max_pooling import poolings
 from graphls.runtime.onednn.normalisation import normalisations
 from graphls.runtime.onednn.program import Group, Program
 from graphls.runtime.onednn.registry import Rule
@@ -21,14 +22,18 @@ def groups_of(
 
     `rule_of` gives the rule of a node, which takes the node and those that have joined it; `joins` says whether a node
     can join a group whose result it reads, `takes` whether a node has a kernel. A normalisation, or the gradient of a
-    softmax, is one group, whose results stand for those of the nodes that it replaces; nodes that nobody reads any more
-    are left out.
+    softmax or of a max pooling, is one group, whose results stand for those of the nodes that it replaces; nodes that
+    nobody reads any more are left out.
     """
     makers = {value: _single(node, rule_of) for node in graph.nodes for value in node.outputs}
-    definer = definers(graph.nodes)
-    for group in chain(normalisations(graph.nodes, definer), softmax_gradients(graph.nodes, definer)):
-        makers.update((value, group) for value in group.outputs)
     results = (*graph.outputs, *(write.value for write in graph.writes))
+    definer = definers(graph.nodes)
+    fused = (
+        normalisations(graph.nodes, definer), softmax_gradients(graph.nodes, definer),
+        poolings(graph.nodes, results, definer),
+    )  # fmt: skip
+    for group in chain(*fused):
+        makers.update((value, group) for value in group.outputs)
     makers = _chained(_ordered(results, makers), makers, results, rule_of, joins)
     return _ordered(results, trees(_ordered(results, makers), makers, results, takes))
 

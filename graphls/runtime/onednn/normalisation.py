@@ -10,7 +10,7 @@ from graphls.passes.simplify.patterns import Match, matches
 from graphls.primitives.primitive import normalise_axes
 from graphls.runtime.onednn.binding import Descriptor, Primitive, Query, Role, floats
 from graphls.runtime.onednn.library import library
-from graphls.runtime.onednn.program import Group, Program
+from graphls.runtime.onednn.program import Group, Program, View
 
 USE_SCALE, USE_SHIFT = 2, 4
 TRAINING, BACKWARD = 64, 128
@@ -121,8 +121,9 @@ class Backward:
         )  # fmt: skip
         by_channel = Descriptor.plain((forward.x.type.shape[1],))
         scale, shift = program.scratch(by_channel), program.scratch(by_channel)
+        g = program.read(self.g, layout) if self.g.type == forward.x.type else self._repeated(program, layout)
         program.run(kernel, {
-            Role.SOURCE: source, Role.RESULT_GRADIENT: program.read(self.g, layout),
+            Role.SOURCE: source, Role.RESULT_GRADIENT: g,
             Role.MEAN: program.reshaped(forward.mean, by_channel),
             Role.VARIANCE: program.reshaped(forward.variance, by_channel),
             Role.SCALE: program.reshaped(forward.gamma, by_channel), Role.SCALE_GRADIENT: scale,
@@ -132,6 +133,10 @@ class Backward:
         for values, view in ((self.scales, scale), (self.shifts, shift)):
             for value in values:
                 program.alias(value, view._replace(layout=Descriptor.plain(value.type.shape)))
+
+    def _repeated(self, program: Program, layout: Descriptor) -> View:
+        """A gradient that is the same along some axes, such as that of a mean, in the shape of the images."""
+        return program.converted(program.broadcast(self.g, self.forward.x.type.shape), layout)
 
 
 def _is_total(node: Node, match: Match) -> bool:

@@ -11,41 +11,41 @@ from graphls.runtime.onednn.library import library
 from graphls.runtime.onednn.program import Program
 from graphls.runtime.onednn.registry import rule
 
-AVERAGE_WITHOUT_PADDING = 0x3FF
+AVERAGE_WITH_PADDING, AVERAGE_WITHOUT_PADDING = 0x2FF, 0x3FF
 
 
-def _averages(node: Node) -> bool:
-    """Whether oneDNN averages as the primitive does: with padding that counts it counts what no window should."""
-    return not (node.attrs.get("count_include_pad") and any(node.attrs.get("pads", ())))
+def _algorithm(node: Node) -> int:
+    return AVERAGE_WITH_PADDING if node.attrs.get("count_include_pad") else AVERAGE_WITHOUT_PADDING
 
 
-@rule("avg_pool", where=_averages)
+@rule("avg_pool")
 def _avg_pool(program: Program, node: Node) -> None:
     source = program.read(node.inputs[0])
     result = Descriptor.any_of(node.output.type)
-    kernel = Primitive("pooling", "pooling_forward", library().engine, TRAINING, AVERAGE_WITHOUT_PADDING, source.layout,
-                       result, *_pooling(node), None)  # fmt: skip
+    kernel = Primitive("pooling", "pooling_forward", library().engine, TRAINING, _algorithm(node), source.layout,
+                       result, *windows(node), None)  # fmt: skip
     program.run(kernel, {
         Role.SOURCE: source, Role.RESULT: program.written(node.output, kernel.layout(Query.RESULT)),
     })  # fmt: skip
 
 
-@rule("avg_pool_gradient", where=_averages)
+@rule("avg_pool_gradient")
 def _avg_pool_gradient(program: Program, node: Node) -> None:
     g = program.read(node.inputs[0])
     shape, engine = Descriptor.any_of(node.output.type), library().engine
-    forward = Primitive("pooling", "pooling_forward", engine, TRAINING, AVERAGE_WITHOUT_PADDING,
+    forward = Primitive("pooling", "pooling_forward", engine, TRAINING, _algorithm(node),
                         Descriptor.of(node.output.type), Descriptor.any_of(node.inputs[0].type),
-                        *_pooling(node), None)  # fmt: skip
-    kernel = Primitive("pooling, gradient", "pooling_backward", engine, AVERAGE_WITHOUT_PADDING, shape, g.layout,
-                       *_pooling(node), forward, None)  # fmt: skip
+                        *windows(node), None)  # fmt: skip
+    kernel = Primitive("pooling, gradient", "pooling_backward", engine, _algorithm(node), shape, g.layout,
+                       *windows(node), forward, None)  # fmt: skip
     program.run(kernel, {
         Role.RESULT_GRADIENT: g,
         Role.SOURCE_GRADIENT: program.written(node.output, kernel.layout(Query.SOURCE_GRADIENT)),
     })  # fmt: skip
 
 
-def _pooling(node: Node) -> tuple[Any, ...]:
+def windows(node: Node) -> tuple[Any, ...]:
+    """The strides, sizes, dilations and paddings of windows as oneDNN takes them."""
     size = node.attrs["kernel"]
     _, (strides, dilations, first, last) = geometry(node, size)
     return strides, dims(size), dilations, first, last

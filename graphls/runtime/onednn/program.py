@@ -16,7 +16,7 @@ from graphls.ir.graph import Graph, Node, Value
 from graphls.ir.types import Type, bfloat16, float32
 from graphls.runtime.lowering.types import exchanged
 from graphls.runtime.onednn.algorithms import MUL
-from graphls.runtime.onednn.binding import Descriptor, Memory, Primitive, Role, arguments
+from graphls.runtime.onednn.binding import Descriptor, Memory, Primitive, Role, arguments, row_major
 from graphls.runtime.onednn.library import library
 
 Array = np.ndarray[Any, Any]
@@ -303,6 +303,13 @@ class Program:
         """A view of a value in row-major order, as if it had another shape."""
         return View(self.plain(value).buffer, layout)
 
+    def broadcast(self, value: Value, shape: Sequence[int]) -> View:
+        """A view of a value that repeats it to a shape: strides of axes along which it is repeated are 0."""
+        source = self.plain(value)
+        sizes = (*(1,) * (len(shape) - value.type.rank), *value.type.shape)
+        strides = [0 if n < wide else step for n, wide, step in zip(sizes, shape, row_major(sizes), strict=True)]
+        return View(source.buffer, Descriptor.strided(shape, strides, source.layout.dtype), False)
+
     def converted(self, view: View, layout: Descriptor, of: Value | None = None) -> View:
         """A view in another layout, by a reorder unless it has that; with `of` it is kept for other readers."""
         known = self.views[of] if of is not None else []
@@ -370,7 +377,8 @@ class Binding:
     def array(self, buffer: Buffer, kind: Type) -> Array:
         """The content of a buffer in row-major order."""
         if buffer.is_outside:
-            return self._outside[buffer].reshape(-1)[: kind.size].reshape(kind.shape)
+            content = self._outside[buffer].reshape(-1).view(kind.dtype.numpy)  # bytes, of a constant in another layout
+            return content[: kind.size].reshape(kind.shape)
         content = self._arena[buffer.offset : buffer.offset + kind.nbytes]
         array: Array = content.view(kind.dtype.numpy).reshape(kind.shape)
         return array

@@ -7,8 +7,17 @@ from collections.abc import Sequence
 import numpy as np
 
 from graphls.ir.graph import Node, Value
-from graphls.ir.types import TOKEN, float32
-from graphls.runtime.onednn import convolution, elementwise, pooling, products, reductions, shapes, softmax  # noqa: F401
+from graphls.ir.types import TOKEN, float32, int32, int64
+from graphls.runtime.onednn import (  # noqa: F401
+    convolution,
+    elementwise,
+    max_pooling,
+    pooling,
+    products,
+    reductions,
+    shapes,
+    softmax,
+)
 from graphls.runtime.onednn.program import Group, Program
 from graphls.runtime.onednn.registry import CONDITIONS, JOINS, RULES, Rule
 
@@ -19,7 +28,7 @@ MOST_AXES = 6
 def takes(node: Node) -> bool:
     """Whether there is a rule for a node: float32, no empty values, and what its rule asks for besides."""
     name = node.primitive.name
-    values = (*node.inputs, *node.outputs)
+    values = (*node.inputs, *(node.outputs[:1] if name == "max_pool" else node.outputs))  # the positions are integers
     if name not in RULES or node.regions or not all(v.type != TOKEN and _is_fit(v) for v in values):
         return False
     return name not in CONDITIONS or CONDITIONS[name](node)
@@ -37,7 +46,18 @@ def interprets(node: Node) -> bool:
     if is_apart or node.phase not in ("forward", "backward") or any(v.type == TOKEN or v.type.stacked for v in values):
         return False
     is_small = sum(v.type.nbytes for v in values) <= MOST_BYTES
-    return is_small and not any(v.type.dtype.is_half or not v.type.size for v in values) and not takes(node)
+    if any(v.type.dtype.is_half or not v.type.size for v in values):
+        return False
+    return (is_small or _moves_positions(node)) and not takes(node)
+
+
+def _moves_positions(node: Node) -> bool:
+    """Whether a node is like those of the gradient of a max pooling, for which there is a kernel where they are."""
+    positions = node.inputs[-1].type if node.inputs else None
+    if node.phase != "backward" or positions is None or positions.dtype not in (int32, int64):
+        return False
+    is_gradient = node.primitive.name == "gather_gradient" and node.inputs[0].type.shape == positions.shape
+    return is_gradient or (node.primitive.name in ("cast", "reshape") and node.output.type.dtype in (int32, int64))
 
 
 def _is_fit(value: Value) -> bool:

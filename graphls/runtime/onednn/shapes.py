@@ -35,6 +35,12 @@ def _transpose(program: Program, node: Node) -> None:
     program.alias(node.output, moved)
 
 
+@rule("broadcast_to")
+def _broadcast_to(program: Program, node: Node) -> None:
+    """The same memory with strides of 0."""
+    program.alias(node.output, program.broadcast(node.inputs[0], node.output.type.shape))
+
+
 def _has_whole_steps(node: Node) -> bool:
     return set(node.attrs["steps"]) <= {1} and node.output.type.rank > 0
 
