@@ -82,11 +82,11 @@ def _clip(e: Builder, node: Node, match: Match) -> Operator:
     return Operator("Clip", 13, (match["x"], e.constant(low, float32), e.constant(high, float32)))
 
 
-_CENTRED = "sub(x, mean(x, axis=AXES, keepdims=True))"
-_NORMALISED = f"mul({_CENTRED}, rsqrt(add(mean(square({_CENTRED}), axis=AXES, keepdims=True), EPSILON)))"
+CENTRED = "sub(x, mean(x, axis=AXES, keepdims=True))"
+NORMALISED = f"mul({CENTRED}, rsqrt(add(mean(square({CENTRED}), axis=AXES, keepdims=True), EPSILON)))"
 
 
-@_composes(f"add(mul({_NORMALISED}, gamma), beta)", f"mul({_NORMALISED}, gamma)", _NORMALISED)
+@_composes(f"add(mul({NORMALISED}, gamma), beta)", f"mul({NORMALISED}, gamma)", NORMALISED)
 def _layer_norm(e: Builder, node: Node, match: Match) -> Operator | None:
     x = match["x"].type
     axes = normalise_axes(match["AXES"], x.rank)
@@ -109,7 +109,7 @@ def _instance_norm(e: Builder, match: Match) -> Operator:
     return Operator("InstanceNormalization", 6, (match["x"], scale, shift), {"epsilon": match["EPSILON"]})
 
 
-_IN_GROUPS = _NORMALISED.replace("sub(x,", "sub(reshape(x),").replace("mean(x,", "mean(reshape(x),")
+_IN_GROUPS = NORMALISED.replace("sub(x,", "sub(reshape(x),").replace("mean(x,", "mean(reshape(x),")
 
 
 @_composes(f"add(mul(reshape({_IN_GROUPS}), reshape(gamma)), reshape(beta))")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 
 from graphls.ir.graph import Graph, Node, Value, definers
+from graphls.runtime.onednn.layer_norm import layer_normalisations
 from graphls.runtime.onednn.max_pooling import poolings
 from graphls.runtime.onednn.normalisation import normalisations
 from graphls.runtime.onednn.program import Group, Program
@@ -29,8 +30,8 @@ def groups_of(
     results = (*graph.outputs, *(write.value for write in graph.writes))
     definer = definers(graph.nodes)
     fused = (
-        normalisations(graph.nodes, definer), softmax_gradients(graph.nodes, definer),
-        poolings(graph.nodes, results, definer),
+        normalisations(graph.nodes, definer), layer_normalisations(graph.nodes, definer),
+        softmax_gradients(graph.nodes, definer), poolings(graph.nodes, results, definer),
     )  # fmt: skip
     for group in chain(*fused):
         makers.update((value, group) for value in group.outputs)
