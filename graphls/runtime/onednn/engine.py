@@ -20,9 +20,9 @@ class Onednn:
     writes_in_place = False
 
     def takes(self, node: Node) -> bool:
-        """Whether there is a kernel for a node, or it is one of few numbers, such as labels, before the update.
+        """Whether there is a kernel for a node, or NumPy computes it: few numbers, integers, or moves of memory.
 
-        Other integers, conditions and random numbers stay elsewhere.
+        Conditions, loops and random numbers stay elsewhere.
         """
         from graphls.runtime.onednn.rules import takes
 

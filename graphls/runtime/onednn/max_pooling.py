@@ -14,11 +14,12 @@ from graphls.ir.types import DType, Type, float32, int32, uint8
 from graphls.passes.rewrite import users
 from graphls.primitives.pooling import corners, row_major_strides
 from graphls.primitives.windows import Geometry
+from graphls.runtime.onednn.arena import Buffer
 from graphls.runtime.onednn.binding import DATA_TYPES, Descriptor, Memory, Primitive, Query, Role, arguments, floats
 from graphls.runtime.onednn.convolution import TRAINING
 from graphls.runtime.onednn.library import library
 from graphls.runtime.onednn.pooling import windows
-from graphls.runtime.onednn.program import Array, Binding, Buffer, Group, Program, View
+from graphls.runtime.onednn.program import Array, Binding, Group, Program, View
 from graphls.runtime.onednn.reductions import REDUCE_SUM
 from graphls.runtime.onednn.registry import rule
 

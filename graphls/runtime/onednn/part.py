@@ -17,13 +17,15 @@ from graphls.ir.graph import Value
 from graphls.ir.plan import Segment
 from graphls.runtime.array_part import Array, ArrayPart
 from graphls.runtime.engine import PlanContext
+from graphls.runtime.onednn.arena import Buffer
 from graphls.runtime.onednn.fusion import groups_of
 from graphls.runtime.onednn.library import library
-from graphls.runtime.onednn.program import Binding, Buffer, Program
+from graphls.runtime.onednn.numpy_nodes import Interpreted
+from graphls.runtime.onednn.program import Binding, Program
 from graphls.runtime.onednn.rules import joins, rule_of, takes
 
-_SUCCESS: Mapping[int, None] = {0: None}
-"""What becomes of the status of a call: any but 0 is a KeyError, which C raises without a line of Python."""
+_SUCCESS: Mapping[int | None, None] = {0: None, None: None}
+"""What becomes of the status of a call: any but 0, or None for NumPy, is a KeyError, which C raises without Python."""
 
 
 class OnednnPart(ArrayPart):
@@ -63,9 +65,11 @@ class OnednnPart(ArrayPart):
 
     def failed(self, error: Exception) -> Exception:
         """The user's error, with the line of the call; no state has been written."""
+        call = self.program.calls[len(self.program.calls) - len(list(self.left)) - 1]
+        if isinstance(call, Interpreted):
+            return call.failed(error)
         if not isinstance(error, KeyError):
             return error
-        call = self.program.calls[len(self.program.calls) - len(list(self.left)) - 1]
         text = f"oneDNN could not run a {call.kind}: {library().status(error.args[0])}."
         return GraphRuntimeError(text).at(call.node.loc if call.node else None)
 

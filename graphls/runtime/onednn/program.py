@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from bisect import bisect, insort
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from heapq import heappop, heappush
-from operator import itemgetter
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -16,28 +13,16 @@ from graphls.ir.graph import Graph, Node, Value
 from graphls.ir.types import Type, bfloat16, float32
 from graphls.runtime.lowering.types import exchanged
 from graphls.runtime.onednn.algorithms import MUL
+from graphls.runtime.onednn.arena import LINE, Buffer, placed
 from graphls.runtime.onednn.binding import Descriptor, Memory, Primitive, Role, arguments, row_major
 from graphls.runtime.onednn.library import library
+from graphls.runtime.onednn.numpy_nodes import RENAMES, Interpreted, is_check
 
 Array = np.ndarray[Any, Any]
 
 _NOTHING = np.empty(0, np.uint8)
 COMPUTED = (float32, bfloat16)
 """The dtypes in which kernels compute."""
-
-LINE = 64
-"""The alignment of buffers in the arena, in bytes."""
-
-
-@dataclass(eq=False)
-class Buffer:
-    """Memory of the arena from the call that writes it first to the one that reads it last, or an array outside."""
-
-    size: int
-    is_outside: bool = False
-    first: int = -1
-    last: int = -1
-    offset: int = 0
 
 
 class View(NamedTuple):
@@ -68,8 +53,8 @@ class Step(Protocol):
     def buffers(self) -> Iterable[Buffer]:
         """The buffers that it reads and writes."""
 
-    def bound(self, binding: Binding) -> partial[int]:
-        """The call on the memories of a binding."""
+    def bound(self, binding: Binding) -> partial[Any]:
+        """The call on the memories of a binding, which gives 0 or None if it succeeds."""
 
 
 @dataclass(eq=False)
@@ -119,37 +104,6 @@ class Copy:
 
     def _run(self, binding: Binding) -> int:
         binding.array(self.target, self.type)[...] = binding.array(self.source, self.type)
-        return 0
-
-
-@dataclass(eq=False)
-class Interpreted:
-    """A node that NumPy computes, on buffers in row-major order."""
-
-    node: Node
-    operands: Sequence[Buffer]
-    results: Sequence[Buffer]
-
-    @property
-    def kind(self) -> str:
-        """What runs."""
-        return self.node.primitive.name
-
-    @property
-    def buffers(self) -> Iterable[Buffer]:
-        """The buffers that it reads and writes."""
-        return (*self.operands, *self.results)
-
-    def bound(self, binding: Binding) -> partial[int]:
-        """The call on the arrays of a binding."""
-        return partial(self._run, binding)
-
-    def _run(self, binding: Binding) -> int:
-        types = tuple(v.type for v in self.node.outputs)
-        operands = tuple(map(binding.array, self.operands, (v.type for v in self.node.inputs)))
-        computed = self.node.primitive.evaluate(operands, self.node.attrs, types)
-        for buffer, kind, result in zip(self.results, types, computed, strict=True):
-            binding.array(buffer, kind)[...] = result
         return 0
 
 
@@ -216,12 +170,25 @@ class Program:
         return buffer
 
     def interpret(self, node: Node) -> None:
-        """Append a node that NumPy computes."""
+        """Append a node that NumPy computes; the result of what only renames its operand is the memory of that."""
+        results: list[Buffer] = []
+        if node.primitive.name in RENAMES:
+            self._rename(node.inputs[0], node.output)
+            if not is_check(node):
+                return
+        else:
+            results = [Buffer(v.type.nbytes) for v in node.outputs]
+            for value, buffer in zip(node.outputs, results, strict=True):
+                self._place(value, buffer)
         operands = [self.raw[v] if v in self.raw else self.plain(v).buffer for v in node.inputs]
-        results = [Buffer(v.type.nbytes) for v in node.outputs]
-        for value, buffer in zip(node.outputs, results, strict=True):
-            self._place(value, buffer)
         self.calls.append(Interpreted(node, operands, results))
+
+    def _rename(self, source: Value, value: Value) -> None:
+        """Let a value be the elements of another one in row-major order."""
+        if source in self.raw:
+            self.raw[value] = self.raw[source]
+        else:
+            self.alias(value, self.reshaped(source, Descriptor.of(value.type)))
 
     def read(self, value: Value, layout: Descriptor | None = None) -> View:
         """A view of a value, in a layout if one is asked for."""
@@ -350,7 +317,7 @@ class Program:
         Buffers outside without an array have another one in each step, and are moved there before the calls.
         """
         binding = Binding(arena, dict(outside))
-        binding.calls = [call.bound(binding) for call in self.calls]
+        binding.bind_calls(self.calls)
         return binding
 
 
@@ -358,10 +325,23 @@ class Binding:
     """The calls of a program on memories: in an arena, and on arrays outside."""
 
     def __init__(self, arena: Array, outside: dict[Buffer, Array]) -> None:
-        self.calls: Sequence[partial[int]] = ()
+        self.calls: list[partial[Any]] = []
         self._arena, self._outside = arena, outside
+        self._following: dict[Buffer, list[tuple[int, Interpreted]]] = {}
         self._memories: dict[View, Memory] = {}
         self._moving: dict[Buffer, list[Memory]] = {}
+
+    def bind_calls(self, calls: Sequence[Step]) -> None:
+        """Bind calls; those of NumPy on arrays that each step brings are bound when these are there."""
+        for number, call in enumerate(calls):
+            missing = set(filter(self._is_missing, call.buffers)) if isinstance(call, Interpreted) else ()
+            if isinstance(call, Interpreted):
+                for buffer in missing:
+                    self._following.setdefault(buffer, []).append((number, call))
+            self.calls.append(partial(int) if missing else call.bound(self))
+
+    def _is_missing(self, buffer: Buffer) -> bool:
+        return buffer.is_outside and buffer not in self._outside
 
     def memory(self, view: View) -> Memory:
         """The memory of a view."""
@@ -388,41 +368,6 @@ class Binding:
         self._outside[key] = array
         for memory in self._moving.get(key, ()):
             memory.move(array.ctypes.data)
-
-
-def placed(buffers: Sequence[Buffer]) -> int:
-    """Give buffers, in the order of their first calls, offsets in an arena; returns its size in bytes.
-
-    Each lies in the smallest gap that holds it, or at the end: of buffers of 8, 4 and 4 bytes, of which the second is
-    written by the last reader of the first and the third after that, the first two are at 0 and 8, the third at 0.
-    """
-    gaps: list[tuple[int, int]] = []
-    alive: list[tuple[int, int, int]] = []
-    end = 0
-    for buffer in buffers:
-        while alive and alive[0][0] < buffer.first:
-            _, offset, size = heappop(alive)
-            _release(gaps, offset, size)
-        size = -(-buffer.size // LINE) * LINE
-        fitting = min((gap for gap in gaps if gap[1] >= size), key=itemgetter(1), default=None)
-        if fitting is None:
-            buffer.offset, end = end, end + size
-        else:
-            gaps.remove(fitting)
-            buffer.offset = fitting[0]
-            if fitting[1] > size:
-                insort(gaps, (fitting[0] + size, fitting[1] - size))
-        heappush(alive, (buffer.last, buffer.offset, size))
-    return end
-
-
-def _release(gaps: list[tuple[int, int]], offset: int, size: int) -> None:
-    """Add a gap to those in order, joined with its neighbours."""
-    at = bisect(gaps, (offset, size))
-    if at < len(gaps) and offset + size == gaps[at][0]:
-        size += gaps.pop(at)[1]
-    if at and sum(gaps[at - 1]) == offset:
-        at -= 1
-        before, more = gaps.pop(at)
-        offset, size = before, size + more
-    gaps.insert(at, (offset, size))
+        for number, call in self._following.get(key, ()):
+            if not any(map(self._is_missing, call.buffers)):
+                self.calls[number] = call.bound(self)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from graphls.ir.graph import Node, Value
-from graphls.ir.types import TOKEN, float32, int32, int64
+from graphls.ir.types import TOKEN, float32
 from graphls.runtime.onednn import (  # noqa: F401
     convolution,
     elementwise,
@@ -18,6 +18,7 @@ from graphls.runtime.onednn import (  # noqa: F401
     shapes,
     softmax,
 )
+from graphls.runtime.onednn.numpy_nodes import computes
 from graphls.runtime.onednn.program import Group, Program
 from graphls.runtime.onednn.registry import CONDITIONS, JOINS, RULES, Rule
 
@@ -34,30 +35,9 @@ def takes(node: Node) -> bool:
     return name not in CONDITIONS or CONDITIONS[name](node)
 
 
-MOST_BYTES = 1 << 16
-"""Bytes up to which the values of a node are few enough for NumPy, where an engine of its own would take longer."""
-
-
 def interprets(node: Node) -> bool:
-    """Whether NumPy computes a node: one of few numbers, in the forward or the backward pass, without a kernel."""
-    does = node.primitive
-    values = (*node.inputs, *node.outputs)
-    is_apart = node.regions or does.on_host or does.calls_python or does.has_effect or does.is_collective
-    if is_apart or node.phase not in ("forward", "backward") or any(v.type == TOKEN or v.type.stacked for v in values):
-        return False
-    is_small = sum(v.type.nbytes for v in values) <= MOST_BYTES
-    if any(v.type.dtype.is_half or not v.type.size for v in values):
-        return False
-    return (is_small or _moves_positions(node)) and not takes(node)
-
-
-def _moves_positions(node: Node) -> bool:
-    """Whether a node is like those of the gradient of a max pooling, for which there is a kernel where they are."""
-    positions = node.inputs[-1].type if node.inputs else None
-    if node.phase != "backward" or positions is None or positions.dtype not in (int32, int64):
-        return False
-    is_gradient = node.primitive.name == "gather_gradient" and node.inputs[0].type.shape == positions.shape
-    return is_gradient or (node.primitive.name in ("cast", "reshape") and node.output.type.dtype in (int32, int64))
+    """Whether NumPy computes a node, which has no kernel."""
+    return computes(node) and not takes(node)
 
 
 def _is_fit(value: Value) -> bool:

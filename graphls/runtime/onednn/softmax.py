@@ -13,9 +13,10 @@ from graphls.ir.types import Type, float32
 from graphls.passes.simplify.patterns import Match, matches
 from graphls.primitives.primitive import normalise_axes
 from graphls.runtime.onednn.algorithms import EXP, SUB
+from graphls.runtime.onednn.arena import Buffer
 from graphls.runtime.onednn.binding import DATA_TYPES, Attributes, Descriptor, Primitive, Role
 from graphls.runtime.onednn.library import library
-from graphls.runtime.onednn.program import Binding, Buffer, Group, Program, View
+from graphls.runtime.onednn.program import Binding, Group, Program, View
 from graphls.runtime.onednn.reductions import REDUCE_MAX, REDUCE_SUM, by_row
 from graphls.runtime.onednn.registry import rule
 

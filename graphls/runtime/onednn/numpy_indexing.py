@@ -1,0 +1,180 @@
+"""Selection, scattering and sums by integer indices, by NumPy in buffers that stay where they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from graphls.ir.graph import Node
+from graphls.primitives.primitive import normalise_axis
+from graphls.primitives.shape import cut
+
+Array = np.ndarray[Any, Any]
+Function = Callable[[Node, Sequence[Array], Sequence[Array]], partial[None]]
+
+SHORT = 8
+"""Elements of rows up to which they are added one by one, in the order of the indices."""
+
+
+def _least(indices: Array, axis: int, size: int) -> int:
+    """The least index; raises IndexError, as NumPy would, where one is out of range."""
+    least = int(indices.min())
+    if least < -size or indices.max() >= size:
+        wrong = indices[(indices < -size) | (indices >= size)][0]
+        raise IndexError(f"index {wrong} is out of bounds for axis {axis} with size {size}")
+    return least
+
+
+def _gather(node: Node, operands: Sequence[Array], results: Sequence[Array]) -> partial[None]:
+    x, indices = operands
+    return partial(_take, x, indices, normalise_axis(node.attrs["axis"], x.ndim), results[0])
+
+
+def _take(x: Array, indices: Array, axis: int, result: Array) -> None:
+    """The slices at indices, straight into the result: with its own check, `take` would fill a copy of it first."""
+    _least(indices, axis, x.shape[axis])
+    x.take(indices, axis, result, "wrap")
+
+
+class _Places:
+    """The positions in a flat array of elements along an axis of it, or of rows behind that.
+
+    `steps` are those of the index and, added, of the other axes; a negative index counts from the end.
+    """
+
+    def __init__(self, indices: Array, axis: int, size: int, step: int, others: Array) -> None:
+        self.indices, self.axis, self.size, self.step, self.others = indices, axis, size, step, others
+        self.array = np.empty(np.broadcast_shapes(indices.shape, others.shape), np.intp)
+
+    def __call__(self) -> Array:
+        """The positions of this step; raises IndexError for an index out of range."""
+        least = _least(self.indices, self.axis, self.size)
+        np.copyto(self.array, self.indices)
+        if least < 0:
+            self.array[self.array < 0] += self.size
+        if self.step > 1:
+            np.multiply(self.array, self.step, self.array)
+        if self.others.size > 1:
+            np.add(self.array, self.others, self.array)
+        return self.array
+
+
+def _of_elements(indices: Array, axis: int, shape: Sequence[int]) -> _Places:
+    """The positions of elements of an array of a shape, picked along an axis."""
+    steps = [prod(shape[i + 1 :]) for i in range(len(shape))]
+    grid = np.ogrid[tuple(map(slice, indices.shape))]
+    others = sum(
+        (g * step for i, (g, step) in enumerate(zip(grid, steps, strict=True)) if i != axis), np.zeros((), int)
+    )
+    return _Places(indices, axis, shape[axis], steps[axis], np.asarray(others))
+
+
+def _gather_elements(node: Node, operands: Sequence[Array], results: Sequence[Array]) -> partial[None]:
+    x, indices = operands
+    places = _of_elements(indices, normalise_axis(node.attrs["axis"], x.ndim), x.shape)
+    return partial(_pick, places, x.reshape(-1), results[0])
+
+
+def _pick(places: _Places, x: Array, result: Array) -> None:
+    x.take(places(), None, result, "wrap")
+
+
+def _gather_elements_gradient(node: Node, operands: Sequence[Array], results: Sequence[Array]) -> partial[None]:
+    g, indices = operands
+    axis, result = normalise_axis(node.attrs["axis"], g.ndim), results[0]
+    add = _set_elements if indices.shape[axis] == 1 else _add_elements  # one index of each row repeats nothing
+    return partial(add, _of_elements(indices, axis, result.shape), g.reshape(-1), result.reshape(-1))
+
+
+def _set_elements(places: _Places, g: Array, result: Array) -> None:
+    result.fill(0)
+    result[places().reshape(-1)] = g
+
+
+def _add_elements(places: _Places, g: Array, result: Array) -> None:
+    result.fill(0)
+    np.add.at(result, places().reshape(-1), g)
+
+
+def _gather_gradient(node: Node, operands: Sequence[Array], results: Sequence[Array]) -> partial[None]:
+    """Sums of slices by index, as rows behind the axis; those of several axes before it have indices of their own."""
+    g, indices = operands
+    axis, size = normalise_axis(node.attrs["axis"], g.ndim - indices.ndim + 1), node.attrs["size"]
+    before = prod(g.shape[:axis])
+    others = np.arange(before).reshape(-1, *(1,) * indices.ndim) * size
+    places = _Places(indices[None], axis, size, 1, others)
+    width = prod(g.shape[axis + indices.ndim :])
+    if width <= SHORT:
+        column = np.arange(width)
+        places = _Places(indices[None, ..., None], axis, size, width, others[..., None] * width + column)
+        return partial(_add_elements, places, g.reshape(-1), results[0].reshape(-1))
+    rows = g.reshape(-1, width)
+    return partial(_add_rows, places, rows, results[0].reshape(-1, width), np.empty_like(rows))
+
+
+def _add_rows(places: _Places, rows: Array, result: Array, sums: Array) -> None:
+    """Zeros to which rows are added by their places, those of one place in pairs and pairs of pairs.
+
+    Sums of 1024 rows of 256 numbers take 0.2 to 0.3 ms, where `numpy.add.at` takes 1.3 to 2.3, and round less.
+    """
+    flat = places().reshape(-1)
+    order = flat.argsort(kind="stable")
+    targets = flat.take(order)
+    rows.take(order, 0, sums, "wrap")
+    left = np.arange(len(order))
+    while True:
+        is_first = np.empty(len(targets), bool)
+        is_first[0] = True
+        np.not_equal(targets[1:], targets[:-1], out=is_first[1:])
+        firsts = np.flatnonzero(is_first)
+        if len(firsts) == len(targets):
+            break
+        counts = np.diff(firsts, append=len(targets))
+        is_odd = (np.arange(len(targets)) - np.repeat(firsts, counts)) & 1 == 1
+        odd = np.flatnonzero(is_odd)
+        pairs = left[odd - 1]
+        sums[pairs] += sums[left[odd]]
+        left, targets = left[~is_odd], targets[~is_odd]
+    result.fill(0)
+    result[targets] = sums if len(left) == len(sums) else sums[left]
+
+
+def _one_hot(node: Node, operands: Sequence[Array], results: Sequence[Array]) -> partial[None]:
+    indices, result = operands[0], results[0]
+    axis, depth = normalise_axis(node.attrs.get("axis", -1), result.ndim), node.attrs["depth"]
+    column = np.expand_dims(indices, axis)
+    return partial(_set_ones, indices, depth, _of_elements(column, axis, result.shape), result.reshape(-1))
+
+
+def _set_ones(indices: Array, depth: int, places: _Places, result: Array) -> None:
+    """Ones at positions; an index out of range has none."""
+    result.fill(0)
+    if indices.min() >= 0 and indices.max() < depth:
+        result[places().reshape(-1)] = 1
+    else:
+        known = (indices >= 0) & (indices < depth)
+        steps = np.where(known, indices, 0).reshape(places.indices.shape) * places.step + places.others
+        result[steps.reshape(-1)[known.reshape(-1)]] = 1
+
+
+def _slice_gradient(node: Node, operands: Sequence[Array], results: Sequence[Array]) -> partial[None]:
+    """Zeros with the gradient at the positions of the slice."""
+    positions = cut(*(node.attrs[name] for name in ("shape", "starts", "stops", "steps")))
+    places: tuple[Any, ...] = (*(slice(r.start, r.stop, r.step) for r in positions), ...)
+    part = results[0][places]
+    return partial(_set_part, results[0], part, operands[0])
+
+
+def _set_part(result: Array, part: Array, g: Array) -> None:
+    result.fill(0)
+    np.copyto(part, g)
+
+
+INDEXING: Mapping[str, Function] = {
+    "gather": _gather, "gather_gradient": _gather_gradient, "gather_elements": _gather_elements,
+    "gather_elements_gradient": _gather_elements_gradient, "one_hot": _one_hot, "slice_gradient": _slice_gradient,
+}  # fmt: skip
