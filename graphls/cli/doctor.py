@@ -13,8 +13,11 @@ import numpy as np
 import graphls.primitives  # noqa: F401  registers what the text names
 from graphls.base.errors import GraphlsError
 from graphls.base.sharing.storage import Storage
+from graphls.base.text.plain import shown
+from graphls.ir.engines import candidates
 from graphls.ir.parse import parse
 from graphls.runtime.devices import PROVIDERS
+from graphls.runtime.engine_choice import choices, remembered_choices
 from graphls.runtime.onednn.library import library
 from graphls.runtime.onnxruntime.cuda_libraries import (
     EXTRA,
@@ -40,6 +43,9 @@ from graphls.runtime.onnxruntime.runtime import (
 )
 from graphls.runtime.states import Copied
 
+MOST_CHOICES = 20
+"""The most choices of engines that the report lists, the latest ones."""
+
 _PRODUCT = """
 graph @product(%x: f16[1], %y: f16[1]) {
   %large = mul(%x, %x) : f16[1]
@@ -60,6 +66,8 @@ def examine(device: str = "") -> int:
     for name in filter(package_version, PACKAGES):
         print(f"{name:26} {package_version(name)}")
     print(f"{'oneDNN':26} {_onednn()}")
+    for text in _auto():
+        print(f"{'engine auto':26} {text}")
     if text := conflict():
         print(text)
     if device == "cuda":
@@ -73,7 +81,17 @@ def _onednn() -> str:
         loaded = library()
     except GraphlsError:
         return "not installed"
-    return f"{'.'.join(map(str, loaded.version))} ({loaded.instruction_set}), {loaded.path}"
+    return f"{loaded.title}, {loaded.path}"
+
+
+def _auto() -> Iterator[str]:
+    """The engines that "auto" chooses from, and the latest of the choices that are written in its folder."""
+    yield f"chooses from {', '.join(candidates())}"
+    remembered = remembered_choices()
+    if remembered and (cache := choices()):
+        yield f"its choices are in {cache.folder}"
+    for choice in sorted(remembered, key=lambda choice: (choice.date, choice.step))[-MOST_CHOICES:]:
+        yield f"{shown(choice.step)}: {choice.engine}, {choice.explanation}"
 
 
 def _runtime_works() -> bool:

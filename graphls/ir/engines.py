@@ -9,6 +9,9 @@ from graphls.ir.graph import Node
 from graphls.ir.plan import Segment
 from graphls.ir.registry import nearest
 
+AUTO = "auto"
+"""The name for the fastest engine of a step, which is chosen when that is compiled."""
+
 
 class Engine(Protocol):
     """Runs segments: graphs whose inputs and results lie in buffers that the plan gives it."""
@@ -40,6 +43,14 @@ class Interprets(Protocol):
         """Whether Python computes a node."""
 
 
+@runtime_checkable
+class Candidate(Protocol):
+    """An engine that a step with the engine "auto" may get; see `graphls.runtime.engine_choice`."""
+
+    def version(self) -> str:
+        """The version that is installed, found without starting the engine; "" where there is none."""
+
+
 _engines: dict[str, Engine] = {}
 
 
@@ -51,9 +62,21 @@ def register_engine(engine: Engine) -> None:
 def find_engine(name: str) -> Engine:
     """The engine of that name; raises GraphKeyError, which lists the registered ones."""
     if name not in _engines:
-        known = ", ".join(sorted(_engines))
-        raise GraphKeyError(f"There is no engine {name!r}{nearest(name, _engines)}; there are {known}.")
+        known = sorted([*_engines, AUTO])
+        raise GraphKeyError(f"There is no engine {name!r}{nearest(name, known)}; there are {', '.join(known)}.")
     return _engines[name]
+
+
+def check_engine(name: str, device: object) -> None:
+    """Raise GraphKeyError for a name that no engine has, and what the engine of that name raises for a device."""
+    if name != AUTO:
+        find_engine(name).check(device)
+
+
+def candidates() -> dict[str, str]:
+    """The versions of the installed engines of which "auto" chooses one, by their names in order of registration."""
+    versions = {name: engine.version() for name, engine in _engines.items() if isinstance(engine, Candidate)}
+    return {name: version for name, version in versions.items() if version}
 
 
 def runs_python(segment: Segment) -> bool:

@@ -46,10 +46,15 @@ _FEATURES = "flags", "features", "model name"
 
 @dataclass(frozen=True)
 class Cache:
-    """A folder of entries, each a file of named parts; where they exceed `limit` bytes, those unused for longest go."""
+    """A folder of entries, each a file of named parts; where they exceed `limit` bytes, those unused for longest go.
+
+    Entries of different `contents` may share a folder, each kind with its `ending`.
+    """
 
     folder: Path
     limit: int = LIMIT
+    ending: str = ENDING
+    contents: str = "A compiled step"
     has_warned: ClassVar[set[Path]] = set()
 
     def open(self, key: str, opened: Callable[[Mapping[str, memoryview]], Opened]) -> Opened | None:
@@ -65,7 +70,7 @@ class Cache:
             raise  # what is missing is missing for every entry
         except Exception as error:
             reason = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
-            self._warn(f"A compiled step in {self.folder} is damaged and is made again ({reason}).")
+            self._warn(f"{self.contents} in {self.folder} is damaged and is made again ({reason}).")
             return None
 
     def load(self, key: str) -> dict[str, memoryview] | None:
@@ -84,7 +89,7 @@ class Cache:
     def keep(self, key: str, parts: Parts) -> None:
         """Write an entry, and remove others beyond the limit; where that fails, one warning says so and no more."""
         head, size = _head(key, parts)
-        refused = f"A compiled step could not be kept in {self.folder}"
+        refused = f"{self.contents} could not be kept in {self.folder}"
         if size > self.limit:
             self._warn(f"{refused}: it takes {size:,} bytes, which is beyond the limit of {self.limit:,}.")
             return
@@ -94,8 +99,12 @@ class Cache:
         except (GraphFileError, OSError) as error:
             self._warn(f"{refused}: {str(error).rstrip('.')}.")
 
+    def keys(self) -> list[str]:
+        """The keys of the entries in the folder, complete ones and others."""
+        return sorted(path.name.removesuffix(self.ending) for path in self.folder.glob(f"*{self.ending}"))
+
     def _path(self, key: str) -> Path:
-        return self.folder / f"{key}{ENDING}"
+        return self.folder / f"{key}{self.ending}"
 
     def _warn(self, text: str) -> None:
         if self.folder not in self.has_warned:
@@ -105,7 +114,7 @@ class Cache:
     def _remove_oldest(self, newest: Path) -> None:
         remove_leftovers(self.folder, "", "*")
         entries = []
-        for path in self.folder.glob(f"*{ENDING}"):
+        for path in self.folder.glob(f"*{self.ending}"):
             with suppress(OSError):  # another process may have removed it
                 status = path.stat()
                 entries.append((path != newest, -status.st_mtime_ns, status.st_size, path))
@@ -147,14 +156,15 @@ def default_folder() -> Path:
         raise GraphValueError("There is no home directory to keep compiled steps in; name a folder.") from None
 
 
-def key_of(graph: Graph, **compiled_with: object) -> str | None:
+def key_of(graph: Graph, fewest: int | None = None, /, **compiled_with: object) -> str | None:
     """The hash of a graph, of what an engine makes of it by, of this machine and of graphls.
 
-    None for graphs that are too small, or that hold what has no hash: an attribute that is no data, or a
-    primitive from elsewhere, whose rules may change without the graph.
+    None for graphs of less than `fewest` nodes, by default FEWEST, or that hold what has no hash: an attribute that is
+    no data, or a primitive from elsewhere, whose rules may change without the graph.
     """
     nodes = list(walk(graph))
-    if len(nodes) < FEWEST or not all(type(n.primitive).__module__.startswith(_OURS) for n in nodes):
+    fewest = FEWEST if fewest is None else fewest
+    if len(nodes) < fewest or not all(type(n.primitive).__module__.startswith(_OURS) for n in nodes):
         return None
     try:
         facts = {"graph": digest(graph), "graphls": __version__, "sources": _sources(), "machine": machine()}

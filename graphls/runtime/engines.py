@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphls.base.errors import GraphRuntimeError
 from graphls.ir.engines import register_engine
 from graphls.ir.graph import Node
 from graphls.ir.plan import Segment
@@ -37,6 +38,15 @@ class OnnxRuntime:
         from graphls.runtime.onnxruntime.runtime import check_device
 
         check_device(device)
+
+    def version(self) -> str:
+        """The version of the runtime; "" where there is none that works."""
+        from graphls.runtime.onnxruntime.runtime import load_runtime
+
+        try:
+            return str(load_runtime().__version__)
+        except GraphRuntimeError:
+            return ""
 
     def open(self, segment: Segment, context: PlanContext) -> Part:
         """A session of a segment."""
@@ -143,5 +153,5 @@ class Ranks:
         return RanksPart(segment, context)
 
 
-for engine in (OnnxRuntime(), Openvino(), Onednn(), Numpy(), Host(), Ranks()):
+for engine in (OnnxRuntime(), Onednn(), Openvino(), Numpy(), Host(), Ranks()):
     register_engine(engine)

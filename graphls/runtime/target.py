@@ -8,7 +8,7 @@ from typing import Any
 
 import graphls.runtime.engines  # noqa: F401  which plans find by their names
 from graphls.base.errors import GraphValueError
-from graphls.ir.engines import find_engine
+from graphls.ir.engines import AUTO, check_engine, find_engine
 from graphls.ir.graph import Graph
 from graphls.ir.plan import is_plan
 from graphls.ir.verify import verify
@@ -21,7 +21,10 @@ BACKENDS = ("onnxruntime", "numpy")
 
 @dataclass(frozen=True)
 class ExecutionTarget:
-    """The backend, the device and the engine of a step; `engine` runs what it takes of it, "onnxruntime" the rest."""
+    """The backend, the device and the engine of a step; `engine` runs what it takes of it, "onnxruntime" the rest.
+
+    The engine "auto" stands for one that `engine_choice` chooses by the graph; no graph runs on it.
+    """
 
     backend: str
     device: str | Cuda
@@ -29,12 +32,13 @@ class ExecutionTarget:
 
     def check(self) -> None:
         """Raise GraphlsError for a backend, an engine or a device that is not known, or that is missing."""
-        find_engine(self.engine)
+        if self.engine != AUTO:
+            find_engine(self.engine)
         if self.backend not in BACKENDS:
             raise GraphValueError(f"{self.backend!r} is not a backend; use one of {', '.join(map(repr, BACKENDS))}.")
         if self.backend == "onnxruntime":
             for name in dict.fromkeys((self.backend, self.engine)):
-                find_engine(name).check(self.device)
+                check_engine(name, self.device)
         elif self.device != "cpu":
             raise GraphValueError(f"The backend 'numpy' runs on 'cpu', not on {self.device!r}.")
 

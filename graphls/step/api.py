@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,8 +15,9 @@ from graphls.base.files.files import as_path
 from graphls.base.reporting import checked
 from graphls.base.sharing.locks import compiling
 from graphls.frontend.tensors.parameter import Parameter
-from graphls.frontend.trace.inputs import read_inputs
+from graphls.frontend.trace.inputs import InputCheck, read_inputs
 from graphls.frontend.trace.trace import PLACE, Traced
+from graphls.ir.engines import AUTO
 from graphls.ir.plan import is_plan
 from graphls.nn.tracing import trace_graph as trace_graph
 from graphls.passes import Pipeline, PipelineResult, as_pipeline
@@ -25,6 +28,7 @@ from graphls.passes.windows import verify_windows
 from graphls.runtime.context import cuda_of_context, default_engine
 from graphls.runtime.context.parallel import shard_threshold
 from graphls.runtime.devices import Cuda
+from graphls.runtime.engine_choice import choose_engine
 from graphls.runtime.step import Step
 from graphls.runtime.target import ExecutionTarget
 from graphls.step.export.manifest import tree_of
@@ -53,7 +57,8 @@ def compile(
     reference interpreter, which needs no runtime. `overflow_mode` says what raises the status of loss scaling:
     "outputs" (the default), what the step checks, or "window", every float value made in the window; in `passes` of
     your own it is the mode of the overflow pass. `engine` runs what it takes of the step, "onnxruntime" the rest; by
-    default it is what `set_context` says. See docs/engines.md.
+    default it is what `set_context` says. "auto" is the fastest one, which the attribute `engine_choice` of the step
+    names. See docs/engines.md.
 
     Raises GraphlsError with the user's line for code that cannot be traced and for shapes and dtypes that do not
     fit, GraphRuntimeError where a runtime or device is missing.
@@ -99,11 +104,16 @@ def open_step(
 ) -> Compiled:
     """The compiled step of a final graph: its partition is the last stage, and its session runs that."""
     effects = HostEffects(result.graph)
+    choice = None
+    if target.engine == AUTO:
+        read_examples = partial(InputCheck(result.graph, tuple(inputs)), tuple(inputs))
+        choice = choose_engine(target, effects.graph, traced.parameters, read_examples)
+        target = replace(target, engine=choice.engine)
     partitioned = target.partitioned(effects.graph)
     if is_plan(partitioned):
         result = result.with_stage("partition", partitioned)
     step = Step(result.graph, effects.graph, partitioned, traced.parameters, traced.outputs, target)
-    compiled = Compiled(traced, inputs, pipeline, result.stages, step, effects)
+    compiled = Compiled(traced, inputs, pipeline, result.stages, step, effects, choice)
     if target.device != "cpu":
         warn_of_placement(compiled)
     return compiled

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from graphls.inspect.summary import Summary
     from graphls.inspect.summary.plan import StepPlan
     from graphls.passes import Pipeline
+    from graphls.runtime.engine_choice import Choice
     from graphls.runtime.onnxruntime.placement import Placement
     from graphls.step.export.predict import Prediction, ReadPrediction
     from graphls.step.export.read import Origin
@@ -50,7 +51,8 @@ class Compiled(Dependent):
     """A compiled step: call it with inputs of the types it was compiled for.
 
     `graph` is the final IR (`print(step.graph)`), `stages` the IR after each pass by name, `parameters` the
-    parameters by the names of their states, `origin` the bundle that `load_step` has read it from.
+    parameters by the names of their states, `origin` the bundle that `load_step` has read it from. `engine_choice` is
+    the engine that `engine="auto"` has chosen, with the reason; None for a step whose engine was named.
 
     Examples:
         >>> import numpy as np
@@ -69,7 +71,7 @@ class Compiled(Dependent):
 
     def __init__(
         self, traced: Traced, inputs: Sequence[object], pipeline: Pipeline, stages: dict[str, Graph], step: Step,
-        effects: HostEffects,
+        effects: HostEffects, choice: Choice | None = None,
     ) -> None:  # fmt: skip
         graph = step.graph
         super().__init__(traced.cells)
@@ -81,6 +83,7 @@ class Compiled(Dependent):
         self._effects = effects
         self._step = step.with_session()
         self.stages = stages
+        self.engine_choice = choice
         self._inputs = InputCheck(graph, tuple(inputs))
         self._types = [value.type for value in graph.outputs]
         self._diagnosis: Diagnosis | None = None
@@ -316,8 +319,9 @@ class Compiled(Dependent):
         return getattr(self._session, "device", "numpy")
 
     def _notes(self) -> tuple[str, ...]:
-        """Sentences on the operators that do not run on the device of the session; of a CPU there are none."""
-        return () if self._session.device == "cpu" else self.placement().sentences
+        """Sentences on the choice of the engine, and on operators that do not run on the device of the session."""
+        choice = () if self.engine_choice is None else (str(self.engine_choice),)
+        return choice if self._session.device == "cpu" else (*choice, *self.placement().sentences)
 
 
 def _tensor(result: object, type: Type) -> Tensor:

@@ -9,7 +9,7 @@ from typing import Any
 from graphls.base.checks import boolean
 from graphls.base.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.base.reporting import warn
-from graphls.ir.engines import find_engine
+from graphls.ir.engines import check_engine
 from graphls.nn.cell import Cell
 from graphls.nn.train_step_updates import Averaging
 from graphls.runtime.context.parallel import get_auto_parallel_context
@@ -47,9 +47,9 @@ class Model:
     `amp.build_train_network`, and of its checkpoints.
 
     Every network is compiled once for each signature of its inputs, in any mode of the context, and run by
-    `engine`, by default that of the context (see docs/engines.md). `boost_level`, `acc_level` and `boost_config_dict`
-    allow no boost, as there is none. Raises GraphTypeError and GraphValueError for arguments that do not fit, KeyError
-    for an unknown metric or engine.
+    `engine`, by default that of the context ("auto" is the fastest one; see docs/engines.md). `boost_level`,
+    `acc_level` and `boost_config_dict` allow no boost, as there is none. Raises GraphTypeError and GraphValueError for
+    arguments that do not fit, KeyError for an unknown metric or engine.
 
     Examples:
         >>> import numpy as np
@@ -80,7 +80,7 @@ class Model:
         }  # fmt: skip
         check_settings(optimizer, amp_level, boost_level, updates, kwargs)
         if engine is not None:
-            find_engine(engine).check("cpu")
+            check_engine(engine, "cpu")
         self._network = network
         self._loss_fn = loss_fn
         self._optimizer = optimizer

@@ -99,7 +99,8 @@ class Summary(Sequence[CellSummary]):
     primitives declare (`Primitive.flops`). A scan counts each iteration, a `while_loop` one, and a condition its dearer
     branch. Memory counts every value in its dtype, not those that are alive at once; a reshaped value shares the memory
     of the value itself, and constants take none. `other_states` are the elements of states that are none of these
-    parameters, such as moments and counters. `notes` are sentences on operators that do not run on the device.
+    parameters, such as moments and counters. `notes` are sentences on the choice of the engine, and
+    on operators that do not run on the device.
 
     Examples:
         >>> import numpy as np

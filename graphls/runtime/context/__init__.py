@@ -14,7 +14,7 @@ from graphls.base.files.files import as_path
 from graphls.base.location import user_location
 from graphls.base.reporting import warn
 from graphls.base.sharing.settings import Settings
-from graphls.ir.engines import find_engine
+from graphls.ir.engines import check_engine
 from graphls.ir.plan import DEFAULT
 from graphls.passes.manager import dump_to
 from graphls.runtime.cache import LIMIT, default_folder, keep_in, limit_to
@@ -58,7 +58,8 @@ def set_context(**kwargs: Any) -> None:
     of its own in `save_graphs_path`. `device_id`, `max_device_memory` and `deterministic` ("ON") say on which GPU steps
     run, how much of its memory each may take, and that they give the same bits in every run. With
     `enable_compile_cache` compiled steps are kept in `compile_cache_path`, see `set_cache_dir`. `engine` runs what it
-    takes of the steps on a CPU, see docs/engines.md. The other keys of MindSpore are checked and change nothing.
+    takes of the steps on a CPU, "auto" is the fastest one, see docs/engines.md. The other keys of MindSpore are checked
+    and change nothing.
 
     Raises GraphValueError for an unknown key and for a value that does not fit, GraphTypeError for one of another
     class, GraphRuntimeError for a device or an engine that is not there; then nothing has changed.
@@ -80,7 +81,7 @@ def set_context(**kwargs: Any) -> None:
         if "device_target" in kwargs:
             _find_device(kwargs["device_target"])
         if "engine" in kwargs:
-            find_engine(kwargs["engine"]).check("cpu")
+            check_engine(kwargs["engine"], "cpu")
         _settings.update(kwargs)
         _take_effect(kwargs)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from graphls.base.errors import GraphTypeError, GraphValueError
+from graphls.ir.engines import AUTO
 from graphls.ir.plan import DEFAULT
 from graphls.ir.registry import nearest
 
@@ -24,8 +25,8 @@ DEVICES = {"CPU": "cpu", "GPU": "cuda", "Ascend": None, "Davinci": None}
 """The device of graphls by its name in MindSpore; None where graphls has none."""
 
 
-ENGINES = (DEFAULT, "onednn", "openvino", "numpy")
-"""The engines that run what they take of a step; see docs/engines.md."""
+ENGINES = (DEFAULT, "onednn", "openvino", "numpy", AUTO)
+"""The engines that run what they take of a step, and the name for the fastest of them; see docs/engines.md."""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphls.base.errors import GraphValueError
+from graphls.base.errors import GraphRuntimeError, GraphValueError
 from graphls.ir.graph import Node
 from graphls.ir.plan import Segment
 
@@ -41,6 +41,15 @@ class Onednn:
         from graphls.runtime.onednn.library import library
 
         library()
+
+    def version(self) -> str:
+        """The version of the library with its instruction set; "" where there is none that runs."""
+        from graphls.runtime.onednn.library import library
+
+        try:
+            return library().title
+        except GraphRuntimeError:
+            return ""
 
     def open(self, segment: Segment, context: PlanContext) -> Part:
         """The calls for a segment."""

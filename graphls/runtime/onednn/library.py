@@ -56,6 +56,11 @@ class Library:
         text: bytes = self.c.dnnl_cpu_isa2str(self.c.dnnl_get_effective_cpu_isa())
         return text.decode().removeprefix("cpu_isa_")
 
+    @property
+    def title(self) -> str:
+        """The version and the instruction set, such as "3.2.0 (avx512_core_bf16)"."""
+        return f"{'.'.join(map(str, self.version))} ({self.instruction_set})"
+
     def call(self, task: str, function: object, *arguments: object) -> None:
         """Call a function of the library; raises GraphRuntimeError, which names the task, where it fails."""
         status = function(*arguments)  # type: ignore[operator]

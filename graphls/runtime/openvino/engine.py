@@ -63,6 +63,12 @@ class Openvino:
 
         core()
 
+    def version(self) -> str:
+        """The version of the package; "" where there is none."""
+        from graphls.runtime.onnxruntime.runtime import package_version
+
+        return package_version("openvino") or ""
+
     def open(self, segment: Segment, context: PlanContext) -> Part:
         """A model of a segment; a session of ONNX Runtime where OpenVINO refuses it."""
         from graphls.runtime.openvino.exact_check import open_part

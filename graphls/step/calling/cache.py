@@ -15,10 +15,13 @@ from graphls.frontend.tensors.tensor import as_known
 from graphls.frontend.trace.closure_variables import ClosureVariables, is_cell
 from graphls.frontend.trace.inputs import is_input
 from graphls.ir.compare import constant_key
+from graphls.ir.engines import AUTO
 from graphls.ir.types import DType, as_dtype
 from graphls.nn.cell import Cell
 from graphls.nn.declared_inputs import check_declared, has_declarations
 from graphls.runtime.context import default_device, default_engine
+from graphls.runtime.devices import Cuda
+from graphls.runtime.engine_choice import Choice
 from graphls.step import api
 from graphls.step.step import Compiled
 
@@ -38,7 +41,8 @@ class CompileCache:
 
     `of` is the function of the user, where `function` is one that graphls has made of it. Steps that a changed
     attribute of a cell has made useless go at once, and the one that was not used for longest where there are too many;
-    their states stay, since parameters hold them. `engine` runs them, by default that of the context.
+    their states stay, since parameters hold them. `engine` runs them, by default that of the context; `choice` is the
+    first choice of "auto" that was measured.
     """
 
     def __init__(
@@ -49,6 +53,7 @@ class CompileCache:
         self.steps: dict[Key, list[Compiled]] = {}
         self.retained: dict[Any, list[Any]] = {}
         self.last: tuple[Key, int, Compiled] | None = None
+        self.choice: Choice | None = None
         self.useless = 0
         self.has_warned = False
 
@@ -79,7 +84,7 @@ class CompileCache:
         self._drop_useless()
         self.around.refresh()
         around, values = self.around.key(), self.around.values()
-        step = api.compile(self.function, *inputs, device=key[2], engine=key[3])
+        step = self._compiled_for(inputs, *key[2:])
         step.depend_on([value for value in values if is_cell(value)], values)
         self.retained[around] = values
         key = around, *key[1:]
@@ -89,6 +94,17 @@ class CompileCache:
         while sum(map(len, self.steps.values())) > MOST_STEPS:
             self._forget_oldest(key)
         return key, step
+
+    def _compiled_for(self, inputs: tuple[object, ...], device: str | Cuda, engine: str) -> Compiled:
+        """The step for inputs; "auto" has one trial, whose result holds for inputs of other types as well."""
+        if engine != AUTO:
+            return api.compile(self.function, *inputs, device=device, engine=engine)
+        step = api.compile(self.function, *inputs, device=device, engine=self.choice.engine if self.choice else engine)
+        if self.choice is not None:
+            step.engine_choice = self.choice.for_further_inputs()
+        elif step.engine_choice is not None and step.engine_choice.seconds:
+            self.choice = step.engine_choice
+        return step
 
     def _drop_useless(self) -> None:
         """Drop steps that can never be up to date again, because an attribute of a cell has changed."""
