@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import graphls
+from graphls import ops
 from graphls.ir import Builder, Graph, Names, Type, Value, interpret, verify
 from graphls.ir.types import float32
 from graphls.passes.schedule.partition import Partition
@@ -22,7 +24,7 @@ Array = np.ndarray[Any, Any]
 
 SPECIAL = np.array([np.nan, np.inf, -np.inf, -0.0, 0.0, 1.0, -1.0, 0.5, 3.0, -7.25, 1e-30, -1e30], np.float32)
 UNARY = sorted(
-    {"abs", "exp", "neg", "reciprocal", "relu", "round", "rsqrt", "sigmoid", "sqrt", "square", "tanh"} & NAMES
+    {"abs", "exp", "neg", "reciprocal", "relu", "round", "rsqrt", "sigmoid", "sign", "sqrt", "square", "tanh"} & NAMES
 )
 BINARY = sorted({"add", "sub", "mul", "div", "maximum", "minimum", "relu_gradient"} & NAMES)
 SHAPES = st.lists(st.integers(1, 5), min_size=1, max_size=5).map(tuple)
@@ -194,3 +196,28 @@ def test_trees(first: Any, second: Any, seed: int) -> None:
         expected = interpret(graph, arrays)[0]
         for result, wide in zip(run(graph, arrays)[0], expected, strict=True):
             np.testing.assert_allclose(result, wide, rtol=1e-4, atol=1e-4 * np.abs(wide).max())
+
+
+CLIPPED = {
+    "relu6": lambda x: ops.relu6(x * 1.0) * 3.0,
+    "clamp": lambda x: ops.clamp(x * 1.0, -1.0, 2.0) * 3.0,
+    "below": lambda x: ops.minimum(x * 1.0, -1.0) * 3.0,
+    "above": lambda x: ops.maximum(1.0, x * 1.0) * 3.0,
+}
+
+
+@pytest.mark.parametrize("name", CLIPPED)
+def test_gradients_of_clipped_numbers_are_one_kernel(name: str) -> None:
+    values = [-np.inf, -7.0, -1.0, -1e-20, 0.0, 1e-20, 1.0, 2.0, 5.999999, 6.0, 6.000001, np.inf, np.nan]
+    x = np.array([values, values[::-1]] * 3, np.float32)
+    g = np.random.default_rng(0).normal(size=x.shape).astype(np.float32)
+
+    def gradient(x: Any, g: Any) -> Any:
+        return graphls.grad(lambda x: ops.sum(CLIPPED[name](x) * g))(x)
+
+    step = graphls.compile(gradient, x, g, engine="onednn")
+    expected = graphls.compile(gradient, x, g, engine="onnxruntime")(x, g).asnumpy()
+    np.testing.assert_allclose(step(x, g).asnumpy(), expected, rtol=2e-6)
+    (part,) = (part for part in step._session.first if isinstance(part, OnednnPart))
+    kinds = [call.kind for call in part.program.calls]
+    assert kinds.count("elementwise") <= 3 and not {"less", "greater", "where"} & {*kinds}

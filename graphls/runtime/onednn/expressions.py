@@ -19,7 +19,6 @@ from graphls.runtime.onednn.algorithms import (
     ADD,
     DIV,
     EXP,
-    LESS,
     LINEAR,
     LOGISTIC,
     MAX,
@@ -33,15 +32,22 @@ from graphls.runtime.onednn.algorithms import (
     SUB,
     TANH,
 )
+from graphls.runtime.onednn.gates import Gate, gate_of
 
-FUNCTIONS: Mapping[str, tuple[int, float, float]] = {
-    "abs": (ABS, 0.0, 0.0), "square": (SQUARE, 0.0, 0.0), "sqrt": (SQRT, 0.0, 0.0), "tanh": (TANH, 0.0, 0.0),
-    "sigmoid": (LOGISTIC, 0.0, 0.0), "reciprocal": (POW, 1.0, -1.0), "round": (ROUND, 0.0, 0.0),
+Function = tuple[int, float, float]
+"""An algorithm of oneDNN and its two numbers."""
+
+_SQRT: Function = (SQRT, 0.0, 0.0)
+_TANH: Function = (TANH, 0.0, 0.0)
+_RECIPROCAL: Function = (POW, 1.0, -1.0)
+_HUGE: Function = (LINEAR, 2.0**100, 0.0)
+
+FUNCTIONS: Mapping[str, tuple[Function, ...]] = {
+    "abs": ((ABS, 0.0, 0.0),), "square": ((SQUARE, 0.0, 0.0),), "sqrt": (_SQRT,), "tanh": (_TANH,),
+    "sigmoid": ((LOGISTIC, 0.0, 0.0),), "round": ((ROUND, 0.0, 0.0),), "reciprocal": (_RECIPROCAL,),
+    "rsqrt": (_SQRT, _RECIPROCAL), "sign": (_HUGE, _HUGE, _TANH),
 }  # fmt: skip
-"""Functions of one operand: the algorithm of oneDNN and its two numbers."""
-
-COMPOSED: Mapping[str, tuple[str, ...]] = {"rsqrt": ("sqrt", "reciprocal")}
-"""Functions that are made of several; the power -0.5 of -inf would be 0."""
+"""Functions of one operand. The power -0.5 of -inf would be 0; the hyperbolic tangent of huge numbers is 1 or -1."""
 
 NAN_AS_NUMBER: Mapping[str, int] = {"relu": RELU, "exp": EXP}
 """Algorithms that make a number of nan, though of no number one that is below it."""
@@ -49,7 +55,7 @@ NAN_AS_NUMBER: Mapping[str, int] = {"relu": RELU, "exp": EXP}
 BINARY: Mapping[str, int] = {"add": ADD, "sub": SUB, "mul": MUL, "div": DIV}
 EXTREMES: Mapping[str, int] = {"maximum": MAX, "minimum": MIN}
 
-NAMES = frozenset((*FUNCTIONS, *COMPOSED, *NAN_AS_NUMBER, *BINARY, *EXTREMES, "neg", "relu_gradient"))
+NAMES = frozenset((*FUNCTIONS, *NAN_AS_NUMBER, *BINARY, *EXTREMES, "neg", "relu_gradient"))
 
 MOST = 24
 """The most operations behind a kernel; oneDNN takes 32."""
@@ -192,12 +198,12 @@ class _Expressions:
         name = node.primitive.name
         if name == "neg":
             return self._times(node.inputs[0], Scale(-1.0))
-        if name in FUNCTIONS or name in COMPOSED:
+        if name in FUNCTIONS:
             return self._function(node)
         if name in NAN_AS_NUMBER:
             return self._mended(node.inputs[0], MAX, Step(NAN_AS_NUMBER[name]))
-        if name == "relu_gradient":
-            return self._relu_gradient(*node.inputs)
+        if name in ("relu_gradient", "where"):
+            return self._gated(node)
         return self._extreme(node) if name in EXTREMES else self._binary(node)
 
     def _read(self, value: Value) -> Expression | None:
@@ -216,10 +222,9 @@ class _Expressions:
 
     def _function(self, node: Node) -> Expression | None:
         expression = self.of(node.inputs[0])
-        name = node.primitive.name
-        for part in COMPOSED.get(name, (name,)):
-            if expression is not None:
-                expression.function(*FUNCTIONS[part])
+        if expression is not None:
+            for function in FUNCTIONS[node.primitive.name]:
+                expression.function(*function)
         return expression
 
     def _mended(self, value: Value, extreme: int, step: Step) -> Expression | None:
@@ -245,14 +250,37 @@ class _Expressions:
         has_factors = (first.scale, second.scale) != (ONE, ONE)
         return None if has_factors else Expression(first, algorithm, second, is_guarded=True)
 
-    def _relu_gradient(self, g: Value, y: Value) -> Expression | None:
-        """(-y < 0) * g, as oneDNN says of nan that it is greater than 0."""
-        expression, factor = self._times(y, Scale(-1.0)), self._term(g)
-        if expression is None or factor is None or factor.value is None or not is_read(factor.value, self.shape):
+    def _gated(self, node: Node) -> Expression | None:
+        """The product of a gradient and gates, each 1 or 0; 1 / 0 - 1 closes the next one for all numbers."""
+        gates = self._gates(node)
+        factor = self._term(gates[-1].gradient) if gates else None
+        if factor is None or factor.value is None or not is_read(factor.value, self.shape):
             return None
-        expression.operate(LESS, 0.0)
-        expression.multiply_by(factor.value, factor.scale)
+        expression: Expression | None = None
+        for gate in gates:
+            if gate.value.type.shape != self.shape:
+                return None
+            if expression is None:
+                expression = self._times(gate.value, Scale(gate.factor)) if gate.factor != 1 else self.of(gate.value)
+            elif gate.is_closed or gate.value in self.definer:
+                return None
+            else:
+                expression.function(POW, 1.0, -1.0)
+                expression.function(LINEAR, 1.0, -1.0)
+                expression.operate(ADD if gate.factor > 0 else SUB, gate.value)
+            if expression is None:
+                return None
+            expression.operate(gate.algorithm, gate.number)
+            if gate.is_closed:
+                expression.function(LINEAR, -1.0, 1.0)
+        if expression is not None:
+            expression.multiply_by(factor.value, factor.scale)
         return expression
+
+    def _gates(self, node: Node | None) -> list[Gate]:
+        """The gate that a node is, and those that its gradient passed before."""
+        gate = None if node is None else gate_of(node, self.definer, self.numbers)
+        return [] if gate is None else [gate, *self._gates(self.definer.get(gate.gradient))]
 
     def _binary(self, node: Node) -> Expression | None:
         name, (x, y) = node.primitive.name, node.inputs

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from graphls.ir.graph import Node, Value
+from graphls.ir.types import float32
 from graphls.passes.simplify.patterns import number_of
 from graphls.runtime.onednn.chain import compute
 from graphls.runtime.onednn.expressions import NAMES, Expression, Numbers, expression_of
@@ -25,15 +26,31 @@ def trees(
     joined, known = dict(makers), dict[Value, tuple[Node, ...]]()
     numbers = _numbers(makers)
     for group in groups:
-        node = group.nodes[0]
-        if len(group.nodes) == 1 and group.inputs == node.inputs and node.primitive.name in NAMES and takes(node):
+        stem = _stem(group, makers, numbers, takes)
+        if stem:
+            node = stem[-1]
             operands = [v for v in dict.fromkeys(node.inputs) if v in known]
             parts = [known[v] for v in operands if _may_join(v, node, known[v], uses, numbers)]
-            known[node.output] = nodes = _largest(node, parts, numbers)
+            known[node.output] = nodes = _largest(stem, parts, numbers)
             expression = expression_of(nodes, numbers)
             if len(nodes) > 1 and expression is not None:
                 joined[node.output] = group_of(nodes, expression)
     return joined
+
+
+def _stem(
+    group: Group, makers: Mapping[Value, Group], numbers: Numbers, takes: Callable[[Node], bool]
+) -> tuple[Node, ...]:  # fmt: skip
+    """The node of a group if it may be one of a tree, behind the comparison of a gate; empty for others."""
+    node = group.nodes[0]
+    if len(group.nodes) != 1 or group.inputs != node.inputs:
+        return ()
+    if node.primitive.name in NAMES:
+        return (node,) if takes(node) else ()
+    if node.primitive.name != "where" or node.phase != "backward" or node.output.type.dtype is not float32:
+        return ()
+    stem = *(makers[v].nodes[0] for v in node.inputs[:1] if v in makers), node
+    return stem if expression_of(stem, numbers) is not None else ()
 
 
 def group_of(nodes: Sequence[Node], expression: Expression) -> Group:
@@ -65,10 +82,12 @@ def _is_factor(nodes: Sequence[Node], numbers: Numbers) -> bool:
     return expression is not None and expression.is_bare
 
 
-def _largest(node: Node, parts: Sequence[tuple[Node, ...]], numbers: Numbers) -> tuple[Node, ...]:
+def _largest(
+    stem: tuple[Node, ...], parts: Sequence[tuple[Node, ...]], numbers: Numbers
+) -> tuple[Node, ...]:  # fmt: skip
     """The largest tree of a node that one kernel computes."""
-    trees = ((*dict.fromkeys(n for part in chosen for n in part), node) for chosen in _subsets(parts))
-    return next((tree for tree in trees if expression_of(tree, numbers) is not None), (node,))
+    trees = ((*dict.fromkeys(n for part in (*chosen, stem[:-1]) for n in part), stem[-1]) for chosen in _subsets(parts))
+    return next((tree for tree in trees if expression_of(tree, numbers) is not None), stem)
 
 
 def _subsets(parts: Sequence[tuple[Node, ...]]) -> Iterator[Sequence[tuple[Node, ...]]]:
