@@ -303,6 +303,13 @@ def test_a_step_has_no_trial_where_no_other_engine_takes_any_of_it(times: Times,
     assert explanation(training(), X, Y) == "without a trial, as no other engine runs a part of the step"
 
 
+def test_a_gpu_has_one_engine(times: Times) -> None:
+    step = graphls.compile(training(), X, Y)._step
+    target = ExecutionTarget("onnxruntime", graphls.Cuda(), "auto")
+    choice = engine_choice.choose_engine(target, step.session_graph, step.parameters, list)
+    assert (choice.engine, choice.explanation) == ("onnxruntime", "without a trial, as the device is not the CPU")
+
+
 def test_a_trial_calls_no_python_of_the_user(times: Times) -> None:
     calls = []
 
