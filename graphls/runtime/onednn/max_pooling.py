@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from math import gcd, prod
+from math import prod
 
 import numpy as np
 
@@ -15,20 +15,17 @@ from graphls.passes.rewrite import users
 from graphls.primitives.pooling import corners, row_major_strides
 from graphls.primitives.windows import Geometry
 from graphls.runtime.onednn.arena import Buffer
-from graphls.runtime.onednn.binding import DATA_TYPES, Descriptor, Memory, Primitive, Query, Role, arguments, floats
+from graphls.runtime.onednn.binding import Descriptor, Memory, Primitive, Query, Role, arguments, floats
 from graphls.runtime.onednn.convolution import TRAINING
 from graphls.runtime.onednn.library import library
 from graphls.runtime.onednn.pooling import windows
 from graphls.runtime.onednn.program import Array, Binding, Group, Program, View
-from graphls.runtime.onednn.reductions import REDUCE_SUM
+from graphls.runtime.onednn.reductions import REDUCE_SUM, in_rows
 from graphls.runtime.onednn.registry import rule
 
 MAXIMUM = 0x1FF
-MOST_SUMS = 64
-"""Sums by which images are searched for nan and infinities; threads share them."""
 POSITIONS: Mapping[int, DType] = {4: int32, 6: uint8}
 """The dtypes of the positions in windows, by those of workspaces."""
-ITEM_SIZES = {code: kind.itemsize for kind, code in DATA_TYPES.items()}
 
 
 @dataclass(eq=False)
@@ -66,7 +63,7 @@ class Maxima:
 
     def bound(self, binding: Binding) -> partial[int]:
         """The call on the memories of a binding."""
-        rows = View(self.source.buffer, _rows(self.source.layout))
+        rows = View(self.source.buffer, in_rows(self.source.layout))
         added = Primitive("sum", "reduction", library().engine, REDUCE_SUM, rows.layout, self.sums.layout,
                           *floats(0, 0), None)  # fmt: skip
         adding = _execution(added, binding, {Role.SOURCE: rows, Role.RESULT: self.sums})
@@ -144,13 +141,6 @@ def _execution(primitive: Primitive, binding: Binding, views: Mapping[int, View]
     return partial(lib.c.dnnl_primitive_execute, primitive.handle, lib.stream, len(memories), arguments(memories))
 
 
-def _rows(layout: Descriptor) -> Descriptor:
-    """The elements of a layout as a matrix, the padding of blocks included, which is 0."""
-    count = layout.size // ITEM_SIZES[layout.dtype]
-    rows = gcd(count, MOST_SUMS) if count > MOST_SUMS else 1
-    return Descriptor.plain((rows, count // rows), layout.dtype)
-
-
 def _memory(layout: Descriptor, array: Array) -> Memory:
     return Memory(layout, array.ctypes.data)
 
@@ -189,7 +179,7 @@ def _pooled(program: Program, node: Node) -> tuple[Primitive, View]:
                        Descriptor.any_of(node.outputs[0].type), *windows(node), None)  # fmt: skip
     result = program.written(node.outputs[0], kernel.layout(Query.RESULT))
     workspace = program.scratch(kernel.layout_of(Role.WORKSPACE))
-    sums = program.scratch(Descriptor.plain((_rows(source.layout).shape[0], 1)))
+    sums = program.scratch(Descriptor.plain((in_rows(source.layout).shape[0], 1)))
     program.calls.append(Maxima(node, kernel, source, result, workspace, sums))
     return kernel, workspace
 

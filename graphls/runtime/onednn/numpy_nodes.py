@@ -74,8 +74,20 @@ class Arrays(Protocol):
         """The content of a buffer in row-major order."""
 
 
+class OnArrays:
+    """A call on arrays, which is bound again where one of them is another array in each step."""
+
+    reads: Sequence[Buffer]
+    writes: Sequence[Buffer]
+
+    @property
+    def buffers(self) -> Sequence[Buffer]:
+        """The buffers that it reads and writes."""
+        return (*self.reads, *self.writes)
+
+
 @dataclass(eq=False)
-class Interpreted:
+class Interpreted(OnArrays):
     """A node that NumPy computes, on buffers in row-major order."""
 
     node: Node
@@ -86,11 +98,6 @@ class Interpreted:
     def kind(self) -> str:
         """What runs."""
         return self.node.primitive.name
-
-    @property
-    def buffers(self) -> Sequence[Buffer]:
-        """The buffers that it reads and writes."""
-        return (*self.reads, *self.writes)
 
     def bound(self, binding: Arrays) -> partial[Any]:
         """The call on the arrays of a binding."""

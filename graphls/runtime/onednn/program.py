@@ -16,7 +16,7 @@ from graphls.runtime.onednn.algorithms import MUL
 from graphls.runtime.onednn.arena import LINE, Buffer, placed
 from graphls.runtime.onednn.binding import Descriptor, Memory, Primitive, Role, arguments, row_major
 from graphls.runtime.onednn.library import library
-from graphls.runtime.onednn.numpy_nodes import RENAMES, Interpreted, is_check
+from graphls.runtime.onednn.numpy_nodes import RENAMES, Interpreted, OnArrays, is_check
 
 Array = np.ndarray[Any, Any]
 
@@ -327,17 +327,16 @@ class Binding:
     def __init__(self, arena: Array, outside: dict[Buffer, Array]) -> None:
         self.calls: list[partial[Any]] = []
         self._arena, self._outside = arena, outside
-        self._following: dict[Buffer, list[tuple[int, Interpreted]]] = {}
+        self._following: dict[Buffer, list[tuple[int, Step]]] = {}
         self._memories: dict[View, Memory] = {}
         self._moving: dict[Buffer, list[Memory]] = {}
 
     def bind_calls(self, calls: Sequence[Step]) -> None:
         """Bind calls; those of NumPy on arrays that each step brings are bound when these are there."""
         for number, call in enumerate(calls):
-            missing = set(filter(self._is_missing, call.buffers)) if isinstance(call, Interpreted) else ()
-            if isinstance(call, Interpreted):
-                for buffer in missing:
-                    self._following.setdefault(buffer, []).append((number, call))
+            missing = set(filter(self._is_missing, call.buffers)) if isinstance(call, OnArrays) else ()
+            for buffer in missing:
+                self._following.setdefault(buffer, []).append((number, call))
             self.calls.append(partial(int) if missing else call.bound(self))
 
     def _is_missing(self, buffer: Buffer) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import prod
+from math import gcd, prod
 
 from graphls.ir.graph import Node
 from graphls.primitives.primitive import normalise_axes
@@ -13,6 +13,11 @@ from graphls.runtime.onednn.program import Program, View
 from graphls.runtime.onednn.registry import rule
 
 REDUCE_MAX, REDUCE_SUM = 0x2FFF2, 0x2FFF4
+
+MOST_SUMS = 64
+"""Sums by which values are searched for nan and infinities; threads share them."""
+
+ITEM_SIZES = {code: kind.itemsize for kind, code in DATA_TYPES.items()}
 
 
 @rule("sum", "mean")
@@ -52,3 +57,10 @@ def by_row(program: Program, rows: View, algorithm: int) -> View:
                        None)  # fmt: skip
     program.run(kernel, {Role.SOURCE: rows, Role.RESULT: result})
     return result
+
+
+def in_rows(layout: Descriptor) -> Descriptor:
+    """The elements of a layout as a matrix, the padding of blocks included, which is 0."""
+    count = layout.size // ITEM_SIZES[layout.dtype]
+    rows = gcd(count, MOST_SUMS) if count > MOST_SUMS else 1
+    return Descriptor.plain((rows, count // rows), layout.dtype)

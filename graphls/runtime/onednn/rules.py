@@ -12,6 +12,7 @@ from graphls.runtime.onednn import (  # noqa: F401
     convolution,
     elementwise,
     max_pooling,
+    overflow,
     pooling,
     products,
     reductions,
@@ -36,8 +37,8 @@ def takes(node: Node) -> bool:
 
 
 def interprets(node: Node) -> bool:
-    """Whether NumPy computes a node, which has no kernel."""
-    return computes(node) and not takes(node)
+    """Whether NumPy computes a node, which has no kernel, or the end of an overflow check."""
+    return overflow.checks(node) or (computes(node) and not takes(node))
 
 
 def _is_fit(value: Value) -> bool:
@@ -61,5 +62,7 @@ def _interpreted(program: Program, nodes: Sequence[Node]) -> None:
     (node,) = nodes
     if node.primitive.is_constant:
         program.constant(node.output, np.ascontiguousarray(node.attrs["value"]))
-    else:
+    elif node.primitive.is_check:
+        overflow.check(program, node)
+    elif not any(v.type == TOKEN for v in node.outputs):
         program.interpret(node)

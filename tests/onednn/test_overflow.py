@@ -1,0 +1,67 @@
+"""The overflow check on oneDNN: flags are those of NumPy, and a step with loss scaling is one segment."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphls
+from benchmarks.peers import graphls_networks as networks
+from graphls import nn
+from graphls.inspect.testing.samples import single
+from graphls.ir import interpret
+from graphls.ir.registry import lookup
+from graphls.ir.types import bool_
+from graphls.passes.schedule.partition import Partition
+from graphls.primitives.primitive import Sample, f32, of
+from graphls.runtime.onednn.part import OnednnPart
+from graphls.runtime.plan import PlanSession
+
+TYPES = f32(300, 99), f32(7), f32(), f32(0, 3), of(bool_), of(bool_, 5)
+LARGEST = float(np.finfo(np.float32).max)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf, LARGEST, -LARGEST, 0.0])
+@pytest.mark.parametrize("operand", [0, 1, 2, 4, 5])
+def test_flags_are_those_of_numpy(number: float, operand: int) -> None:
+    graph = single(lookup("overflow_get"), Sample(TYPES), TYPES)
+    session = PlanSession(Partition("onednn").run(graph), {})
+    assert all(isinstance(part, OnednnPart) for part in session.first)
+    arrays = [np.ones(t.shape, t.dtype.numpy) if t.dtype is not bool_ else np.zeros(t.shape, bool) for t in TYPES]
+    for _ in range(2):  # the second time it may not remember the first
+        assert not np.asarray(session.run(arrays)[0])
+        changed = [array.copy() for array in arrays]
+        changed[operand].reshape(-1)[-2:] = number  # two of the largest have no sum
+        assert np.asarray(session.run(changed)[0]) == interpret(graph, changed)[0][0]
+
+
+def scaled(network: nn.Cell, x: Any, y: Any, scale: float) -> graphls.Compiled:
+    loss = nn.WithLossCell(network, nn.SoftmaxCrossEntropyWithLogits(sparse=True, reduction="mean"))
+    update = nn.Momentum(loss.trainable_params(), 0.02, 0.9)
+    cell = nn.TrainOneStepWithLossScaleCell(loss, update, nn.DynamicLossScaleUpdateCell(scale, 2, 3))
+    return graphls.compile(cell.set_train(), x, y, engine="onednn")
+
+
+@pytest.mark.parametrize("name", ["lenet", "mlp"])
+def test_a_step_with_loss_scaling_is_one_segment(name: str) -> None:
+    network, shape = (networks.lenet(10), (4, 1, 32, 32)) if name == "lenet" else (networks.mlp(20, 32, 10), (8, 20))
+    x = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+    y = np.arange(shape[0], dtype=np.int32)
+    step = scaled(network, x, y, 2.0**127)
+    assert [segment.engine for segment in step.plan.segments] == ["onednn"]
+    flags = [bool(step(x, y)[1].asnumpy()) for _ in range(20)]
+    assert any(flags) and not all(flags)
+
+
+def test_an_overflow_changes_no_state_but_the_scale() -> None:
+    x = np.random.default_rng(0).normal(size=(8, 20)).astype(np.float32)
+    y = np.arange(8, dtype=np.int32)
+    step = scaled(networks.mlp(20, 32, 10), x, y, 1024.0)
+    step(x, y)
+    before = {name: p.asnumpy().tobytes() for name, p in step.parameters.items()}
+    assert step(np.full_like(x, np.nan), y)[1].asnumpy()
+    changed = {name for name, p in step.parameters.items() if p.asnumpy().tobytes() != before[name]}
+    assert changed == {"current_iterator_step", "last_overflow_iterator_step", "scale_sense"}
