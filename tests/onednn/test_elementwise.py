@@ -221,3 +221,29 @@ def test_gradients_of_clipped_numbers_are_one_kernel(name: str) -> None:
     (part,) = (part for part in step._session.first if isinstance(part, OnednnPart))
     kinds = [call.kind for call in part.program.calls]
     assert kinds.count("elementwise") <= 3 and not {"less", "greater", "where"} & {*kinds}
+
+
+ACTIVATIONS = {
+    "gelu": lambda x: ops.gelu(x, approximate="tanh"),
+    "silu": ops.silu,
+    "leaky": lambda x: ops.leaky_relu(x, 0.2),
+}
+
+
+@pytest.mark.parametrize("shape", [(40, 33), (2, 3, 5, 7), (13,)])
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_activations_are_one_kernel_in_each_direction(name: str, shape: tuple[int, ...]) -> None:
+    def both(x: Any, g: Any) -> Any:
+        y, slope = graphls.value_and_grad(lambda x: ops.sum(ACTIVATIONS[name](x) * g))(x)
+        return ACTIVATIONS[name](x), y, slope
+
+    rng = np.random.default_rng(0)
+    x, g = (rng.normal(0, 3, shape).astype(np.float32) for _ in range(2))
+    x.flat[:6] = -np.inf, np.inf, np.nan, 0.0, -0.0, 30.0
+    step = graphls.compile(both, x, g, engine="onednn")
+    expected = graphls.compile(both, x, g, engine="onnxruntime")(x, g)
+    for result, wide in zip(step(x, g), expected, strict=True):
+        np.testing.assert_allclose(result.asnumpy(), wide.asnumpy(), rtol=1e-5, atol=5e-6)
+    (part,) = (part for part in step._session.first if isinstance(part, OnednnPart))
+    kinds = [call.kind for call in part.program.calls if call.kind != "reorder"]
+    assert kinds.count("elementwise") + kinds.count("activation, gradient") <= 3, kinds

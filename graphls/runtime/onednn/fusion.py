@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 
 from graphls.ir.graph import Graph, Node, Value, definers
+from graphls.runtime.onednn.activations import activations
 from graphls.runtime.onednn.layer_norm import layer_normalisations
 from graphls.runtime.onednn.max_pooling import poolings
 from graphls.runtime.onednn.normalisation import normalisations
@@ -22,9 +23,9 @@ def groups_of(
     """The groups that compute the results of a graph, each behind those that it needs.
 
     `rule_of` gives the rule of a node, which takes the node and those that have joined it; `joins` says whether a node
-    can join a group whose result it reads, `takes` whether a node has a kernel. A normalisation, or the gradient of a
-    softmax or of a max pooling, is one group, whose results stand for those of the nodes that it replaces; nodes that
-    nobody reads any more are left out.
+    can join a group whose result it reads, `takes` whether a node has a kernel. A normalisation, an activation, or the
+    gradient of a softmax or of a max pooling, is one group, whose results stand for those of the nodes that it
+    replaces; nodes that nobody reads any more are left out.
     """
     makers = {value: _single(node, rule_of) for node in graph.nodes for value in node.outputs}
     results = (*graph.outputs, *(write.value for write in graph.writes))
@@ -32,6 +33,7 @@ def groups_of(
     fused = (
         normalisations(graph.nodes, definer), layer_normalisations(graph.nodes, definer),
         softmax_gradients(graph.nodes, definer), poolings(graph.nodes, results, definer),
+        activations(graph.nodes, definer),
     )  # fmt: skip
     for group in chain(*fused):
         makers.update((value, group) for value in group.outputs)
