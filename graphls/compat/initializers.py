@@ -71,6 +71,7 @@ def _init_truncated_normal(a: float, b: float, mean: float, sigma: float, shape:
 
 def _register(*aliases: str) -> Callable[[type], type]:
     """A decorator that registers an initializer under further names."""
+
     def name(cls: type) -> type:
         for alias in (cls.__name__.lower(), *aliases):
             initializer._BY_NAME.setdefault(alias, cls)

@@ -115,7 +115,10 @@ COUNTERPARTS: dict[type[Optimizer], Counterpart] = {
     SGD: Counterpart("SGD", {"momentum_buffer": "accum"}, _sgd, counts=False),
     Momentum: Counterpart("SGD", {"momentum_buffer": "moments"}, _heavy_ball, counts=False),
     Adam: Counterpart(
-        "Adam", {"exp_avg": "moment1", "exp_avg_sq": "moment2", "max_exp_avg_sq": "vhat"}, _adam, differences=_of_adam,
+        "Adam",
+        {"exp_avg": "moment1", "exp_avg_sq": "moment2", "max_exp_avg_sq": "vhat"},
+        _adam,
+        differences=_of_adam,
     ),
     AdamW: Counterpart("Adam", MOMENTS, _adamw),
     AdaMax: Counterpart("Adamax", {"exp_avg": "moment1", "exp_inf": "moment2"}, _betas, differences=_of_adamax),

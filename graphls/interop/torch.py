@@ -184,9 +184,7 @@ def _report(
     origin: str, matches: Matches, candidates: Sequence[tuple[ParameterMapping, Match | None]], tensors: Tensors
 ) -> Report:
     loaded = {id(mapping.parameter) for mapping, _ in matches}
-    missing = {
-        id(p.parameter): p.path for p, _ in candidates if id(p.parameter) not in loaded and not p.is_fixed
-    }
+    missing = {id(p.parameter): p.path for p, _ in candidates if id(p.parameter) not in loaded and not p.is_fixed}
     used = {name for _, match in candidates if match is not None for name in match.names}
     rest = {part: array for name, array in tensors.arrays.items() for part in tensors.originals[name]}
     rest = {part: array for part, array in rest.items() if part not in used}

@@ -37,7 +37,7 @@ class Engine(Protocol):
 
 @runtime_checkable
 class Interprets(Protocol):
-    """An engine that lets Python compute some of its nodes, though it does not run Python otherwise."""
+    """An engine that lets Python compute some nodes of a segment, before it overwrites a state in it."""
 
     def interprets(self, node: Node) -> bool:
         """Whether Python computes a node."""

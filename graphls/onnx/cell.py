@@ -303,5 +303,3 @@ def _checked(name: str, declared: TypeProto | None, value: ModelValue) -> ModelV
     if x.dtype.is_float or (dtype.kind == "bool") != (x.dtype.kind == "bool"):
         raise GraphTypeError(f"The input {name!r} of the model takes {dtype.long_name}, not {x.dtype.long_name}.")
     return cast(x, dtype)
-
-

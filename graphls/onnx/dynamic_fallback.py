@@ -170,9 +170,7 @@ class _Call:
         return self.fallback.run(dict(zip(self.sources, arrays, strict=True)), self.names)
 
 
-def evaluated(
-    node: OnnxNode, inputs: Sequence[Array | None], attributes: Mapping[str, Argument]
-) -> list[Array | None]:
+def evaluated(node: OnnxNode, inputs: Sequence[Array | None], attributes: Mapping[str, Argument]) -> list[Array | None]:
     """The results of an operator for arrays."""
     names = ["" if a is None else f"x{i}" for i, a in enumerate(inputs)]
     arrays = {name: a for name, a in zip(names, inputs, strict=True) if a is not None}

@@ -247,5 +247,3 @@ def _type_of(value: ModelValue) -> TypeProto:
         number = helper.np_dtype_to_tensor_dtype(value.dtype.numpy)
         return helper.make_tensor_type_proto(number, value.shape)
     raise GraphTypeError(f"it takes tensors, not {type(value).__name__}.")
-
-

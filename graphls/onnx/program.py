@@ -188,8 +188,7 @@ class _Reader:
             versions = _versions(proto.opset_import)
             self._fill(block, proto.node, versions, path, 7)
             block.defaults = {
-                text_of(a.name): self._value(a, versions, (*path, 11, i))
-                for i, a in enumerate(proto.attribute_proto)
+                text_of(a.name): self._value(a, versions, (*path, 11, i)) for i, a in enumerate(proto.attribute_proto)
             }
         return self.bodies[key]
 
@@ -355,9 +354,7 @@ def _defaults(schema: Schema) -> dict[str, Attribute]:
     }
 
 
-def expanded(
-    node: OnnxNode, attributes: Mapping[str, Argument], types: Sequence[bytes]
-) -> tuple[Block, list[str]]:
+def expanded(node: OnnxNode, attributes: Mapping[str, Argument], types: Sequence[bytes]) -> tuple[Block, list[str]]:
     """The body by which ONNX defines an operator for inputs of these types, and the faults of its nodes."""
     assert node.schema is not None and node.proto is not None
     all_versions = node.schema.context_dependent_function_opset_versions

@@ -115,8 +115,12 @@ def adam_correction(power1: TensorLike, power2: TensorLike) -> Tensor:
 
 
 def adam_step(
-    states: tuple[Any, ...], g: Tensor, betas: tuple[Any, Any], rate: TensorLike, epsilon: TensorLike,
-    nesterov: bool = False
+    states: tuple[Any, ...],
+    g: Tensor,
+    betas: tuple[Any, Any],
+    rate: TensorLike,
+    epsilon: TensorLike,
+    nesterov: bool = False,
 ) -> tuple[Tensor, ...]:
     """The step rate * m / (sqrt(v) + epsilon), and the new states: the averages m of g and v of g ** 2.
 
@@ -156,8 +160,14 @@ def ada_max_step(
 
 
 def rms_step(
-    squares: TensorLike, moment: TensorLike, g: Tensor, rate: TensorLike, decay: TensorLike, momentum: TensorLike,
-    epsilon: TensorLike, mean: TensorLike | None = None
+    squares: TensorLike,
+    moment: TensorLike,
+    g: Tensor,
+    rate: TensorLike,
+    decay: TensorLike,
+    momentum: TensorLike,
+    epsilon: TensorLike,
+    mean: TensorLike | None = None,
 ) -> Tensor:
     """moment = momentum * moment + rate * g / sqrt(s + epsilon), where s averages g ** 2; the step is the moment.
 
@@ -211,8 +221,15 @@ def proximal(x: Tensor, rate: TensorLike, l1: TensorLike, l2: TensorLike) -> Ten
 
 
 def ftrl_weight(
-    accum: TensorLike, linear: TensorLike, w: Tensor, g: Tensor, inverse: Tensor, power: TensorLike, l1: TensorLike,
-    l2: Operand, zero: bool = False
+    accum: TensorLike,
+    linear: TensorLike,
+    w: Tensor,
+    g: Tensor,
+    inverse: Tensor,
+    power: TensorLike,
+    l1: TensorLike,
+    l2: Operand,
+    zero: bool = False,
 ) -> Tensor:
     """The weight that follows the regularized leader (McMahan et al., 2013), for `inverse`, 1 over the rate.
 

@@ -78,8 +78,13 @@ def _scaled_momentum(
 
 @operator_class("ApplyKerasMomentum", "use_locking use_nesterov")
 def _keras_momentum(
-    var: TensorLike, accum: TensorLike, lr: TensorLike, grad: TensorLike, momentum: Tensor, use_locking: bool = False,
-    use_nesterov: bool = False
+    var: TensorLike,
+    accum: TensorLike,
+    lr: TensorLike,
+    grad: TensorLike,
+    momentum: Tensor,
+    use_locking: bool = False,
+    use_nesterov: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """accum = momentum * accum - lr * g; var += accum, or momentum * accum - lr * g with `use_nesterov`; both."""
     step = mul(float_of(grad), lr)
@@ -111,8 +116,13 @@ def _sgd(
 
 @operator_class("ApplyAddSign")
 def _add_sign(
-    var: TensorLike, m: TensorLike, lr: TensorLike, alpha: TensorLike, sign_decay: TensorLike, beta: TensorLike,
-    grad: TensorLike
+    var: TensorLike,
+    m: TensorLike,
+    lr: TensorLike,
+    alpha: TensorLike,
+    sign_decay: TensorLike,
+    beta: TensorLike,
+    grad: TensorLike,
 ) -> tuple[Tensor, Tensor]:
     """m averages g; var -= lr * (alpha + sign_decay * sign(g) * sign(m)) * g (Bello et al., 2017). Gives both."""
     g = float_of(grad)
@@ -123,8 +133,13 @@ def _add_sign(
 
 @operator_class("ApplyPowerSign")
 def _power_sign(
-    var: TensorLike, m: TensorLike, lr: TensorLike, logbase: TensorLike, sign_decay: TensorLike, beta: TensorLike,
-    grad: TensorLike
+    var: TensorLike,
+    m: TensorLike,
+    lr: TensorLike,
+    logbase: TensorLike,
+    sign_decay: TensorLike,
+    beta: TensorLike,
+    grad: TensorLike,
 ) -> tuple[Tensor, Tensor]:
     """m averages g; var -= lr * exp(logbase * sign_decay * sign(g) * sign(m)) * g (Bello et al., 2017). Gives both."""
     g = float_of(grad)
@@ -211,8 +226,15 @@ def _adam_weight_decay(
 
 @operator_class("ApplyAdaMax")
 def _ada_max(
-    var: TensorLike, m: TensorLike, v: TensorLike, beta1_power: TensorLike, lr: TensorLike, beta1: TensorLike,
-    beta2: TensorLike, epsilon: TensorLike, grad: TensorLike
+    var: TensorLike,
+    m: TensorLike,
+    v: TensorLike,
+    beta1_power: TensorLike,
+    lr: TensorLike,
+    beta1: TensorLike,
+    beta2: TensorLike,
+    epsilon: TensorLike,
+    grad: TensorLike,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """m averages g, v = max(beta2 * v, |g|); var -= lr / (1 - beta1_power) * m / (v + epsilon). Gives all three."""
     rate = div(lr, 1.0 - float_of(beta1_power))
@@ -246,8 +268,13 @@ def _amsgrad(
 
 @operator_class("ApplyAdadelta")
 def _adadelta(
-    var: TensorLike, accum: TensorLike, accum_update: TensorLike, lr: TensorLike, rho: TensorLike,
-    epsilon: TensorLike, grad: TensorLike
+    var: TensorLike,
+    accum: TensorLike,
+    accum_update: TensorLike,
+    lr: TensorLike,
+    rho: TensorLike,
+    epsilon: TensorLike,
+    grad: TensorLike,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Steps of the root mean square of the last steps over that of the gradients (Zeiler, 2012); returns all three."""
     step, squares, steps = adadelta_step(accum, accum_update, float_of(grad), rho, epsilon)
@@ -310,8 +337,15 @@ def _centered_rms_prop(
 
 @operator_class("ApplyFtrl", "use_locking")
 def _ftrl(
-    var: Operand, accum: Operand, linear: Operand, grad: Operand, lr: TensorLike, l1: Operand, l2: Operand,
-    lr_power: Operand, use_locking: bool = False
+    var: Operand,
+    accum: Operand,
+    linear: Operand,
+    grad: Operand,
+    lr: TensorLike,
+    l1: Operand,
+    l2: Operand,
+    lr_power: Operand,
+    use_locking: bool = False,
 ) -> Tensor:
     """Follow the regularized leader, with l1 and l2 (McMahan et al., 2013); `accum` and `linear` are written, too."""
     inverse = reciprocal(float_of(lr))
@@ -320,8 +354,13 @@ def _ftrl(
 
 @operator_class("ApplyProximalAdagrad", "use_locking")
 def _proximal_adagrad(
-    var: TensorLike, accum: TensorLike, lr: TensorLike, l1: TensorLike, l2: TensorLike, grad: TensorLike,
-    use_locking: bool = False
+    var: TensorLike,
+    accum: TensorLike,
+    lr: TensorLike,
+    l1: TensorLike,
+    l2: TensorLike,
+    grad: TensorLike,
+    use_locking: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """accum += g ** 2; a step by lr / sqrt(accum), then shrunk by l1 and divided by l2. Gives both."""
     g = float_of(grad)

@@ -13,7 +13,7 @@ import numpy as np
 from graphls.base.sharing.arrays import Scratch
 from graphls.base.sharing.storage import Version
 from graphls.ir.graph import Graph, Value
-from graphls.ir.plan import Segment
+from graphls.ir.plan import Plan, Segment
 from graphls.runtime.devices import Cuda
 from graphls.runtime.session import Session
 from graphls.runtime.states import HasStorage
@@ -28,18 +28,21 @@ Array = np.ndarray[Any, Any]
 class PlanContext:
     """The context of a plan that its parts share when they are opened.
 
-    `owner` is the session of the plan. `swapped` are the states that have two buffers, with the versions by which these
-    change places. `boundary_buffers` are the arrays in which values cross between segments, in the dtypes in which they
-    are exchanged; they never move. What a part needs for itself in the last call of a step may lie in `scratch`. The
-    segments of `pre_flag` run before the host reads the flag, in Python, and may be run once more.
+    `owner` is the session of the `plan`. `swapped` are the states that have two buffers, with the versions by which
+    these change places. `boundary_buffers` are the arrays in which values cross between segments, in the dtypes in
+    which they are exchanged; they never move. A value that only parts of one engine exchange may have a `private` form
+    instead. What a part needs for itself in the last call of a step may lie in `scratch`. The segments of `pre_flag`
+    run before the host reads the flag, in Python, and may be run once more.
     """
 
     owner: Session
+    plan: Plan
     parameters: Mapping[str, HasStorage]
     device: str | Cuda
     swapped: Mapping[str, Version]
     boundary_buffers: Mapping[Value, Array]
     pre_flag: frozenset[Segment]
+    private: dict[Value, Any] = field(default_factory=dict)
     scratch: Scratch = field(default_factory=Scratch)
 
 

@@ -40,7 +40,7 @@ class PlanSession(Session):
         self.updates = Version()
         versions = {name: self.updates if name in plan.deferred else self.version for name in plan.swapped}
         pre_flag = frozenset(plan.before if plan.flag else ())
-        self.context = PlanContext(self, parameters, device, versions, self.boundary_buffers, pre_flag)
+        self.context = PlanContext(self, plan, parameters, device, versions, self.boundary_buffers, pre_flag)
         self.outputs = [(v, self._narrowed(v)) for v in graph.outputs]
         self.host = HostValues(flattened(graph), plan.host_random)
         self.random_state = parameters[plan.host_random[0].inputs[0].name].storage if plan.host_random else None

@@ -25,7 +25,6 @@ _SHOWN = 3
 """The most names, or kinds of operators, that a warning lists."""
 
 
-
 class Lint:
     """One reading of the traced graph of a step, of its gradients and of what `graph` has become of it, for all rules.
 

@@ -126,4 +126,3 @@ def _decorators(file: str) -> list[tuple[int, int]]:
     tree = _tree(file)
     nodes = [node for node in ast.walk(tree) if isinstance(node, DECORATED)] if tree else []
     return [(d.lineno, d.end_lineno or d.lineno) for node in nodes for d in node.decorator_list]
-

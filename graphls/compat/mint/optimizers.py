@@ -20,6 +20,7 @@ __all__ = [
 Optimizer = GroupedOptimizer
 Betas = tuple[float, float]
 
+
 def minimising(name: str, maximize: bool) -> None:
     """Raise GraphValueError for an optimizer with `maximize`."""
     if maximize:

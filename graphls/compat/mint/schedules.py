@@ -126,9 +126,7 @@ class LambdaLR(LRScheduler):
 
     def __init__(self, optimizer: Optimizer, lr_lambda: Functions, last_epoch: int = -1) -> None:
         count = len(_rates_of(optimizer))
-        self.lr_lambdas: list[Callable[[int], float]] = (
-            [lr_lambda] * count if callable(lr_lambda) else list(lr_lambda)
-        )
+        self.lr_lambdas: list[Callable[[int], float]] = [lr_lambda] * count if callable(lr_lambda) else list(lr_lambda)
         if len(self.lr_lambdas) != count:
             raise GraphValueError(f"There are {count} groups, and {len(self.lr_lambdas)} functions of learning rates.")
         super().__init__(optimizer, last_epoch)

@@ -200,6 +200,7 @@ OTHERS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
 }
 """Operators of MindSpore 1 that are not gradients."""
 
+
 def _of_linear(function: Callable[..., Any], shape: Iterable[int], sensitivity: Tensor) -> Any:
     """The gradient of a linear function by its input, which has this shape."""
     return _pulled(function, (ops.zeros(tuple(map(int, shape)), sensitivity.dtype),), sensitivity)

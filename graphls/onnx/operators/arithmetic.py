@@ -96,5 +96,3 @@ def isinf(x: Input, *, detect_negative: int = 1, detect_positive: int = 1) -> Te
 @operator("BitShift")
 def bit_shift(x: Input, y: Input, *, direction: str) -> Tensor:
     return (ops.bitwise_left_shift if direction == "LEFT" else ops.bitwise_right_shift)(x, y)
-
-

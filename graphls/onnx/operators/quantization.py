@@ -153,5 +153,3 @@ def dynamic_quantize_linear(x: Input) -> tuple[Quantized, Tensor, Tensor]:
     scale = ops.div(high - low, 255.0)
     zero = ops.cast(ops.clip_by_value(ops.round(ops.neg(low) / scale), 0.0, 255.0), "uint8")
     return quantize_linear(x, scale, zero), scale, zero
-
-

@@ -66,8 +66,15 @@ class Direction:
 
 
 def _directions(
-    direction: str, gates: int, w: Input, r: Input, b: OptionalInput, names: Strings | None, alphas: Floats | None,
-    betas: Floats | None, default: Strings,
+    direction: str,
+    gates: int,
+    w: Input,
+    r: Input,
+    b: OptionalInput,
+    names: Strings | None,
+    alphas: Floats | None,
+    betas: Floats | None,
+    default: Strings,
 ) -> list[Direction]:
     """The directions of an operator with its attributes."""
     count = 2 if direction == "bidirectional" else 1

@@ -105,6 +105,7 @@ def batch_norm(
     (1 - momentum) * old + momentum * batch, with the unbiased variance; else the running ones are used. Raises
     GraphValueError unless there is one number for each channel.
     """
+
     def moments(wide: Tensor) -> tuple[Tensor, Tensor]:
         if training:
             return _by_batch(wide, running_mean, running_var, momentum)

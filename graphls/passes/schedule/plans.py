@@ -76,13 +76,15 @@ def _marks(path: Sequence[Segment], first: int, proofs: Mapping[Segment, _Proof]
     read_later: set[Value] = set()
     is_behind_all, indices_later = True, False
     for number, segment in reversed(list(enumerate(path))):
-        is_behind_all &= number >= first and not runs_python(segment)
+        is_behind_all &= number >= first and not find_engine(segment.engine).runs_python
         safe, read, checks_indices = proofs[segment]
         for write in segment.graph.writes:
             stays = not (indices_later and is_small(write.state))
             is_unchanged = write.value is write.state
             may = is_unchanged or (is_behind_all and write.state in safe and stays)
             marks[write.state] = marks.get(write.state, True) and may and write.state not in read_later
+        # Python that computes some nodes of a segment runs before this overwrites a state, but behind earlier segments.
+        is_behind_all &= not runs_python(segment)
         read_later.update(read)
         indices_later |= checks_indices
     return marks

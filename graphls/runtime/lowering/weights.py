@@ -28,7 +28,6 @@ PAGE = 4096
 """The alignment of arrays in a file, so that they can be mapped into memory."""
 
 
-
 class Arrays(MutableMapping[str, Array]):
     """Arrays by names, each computed anew when it is read, so that they are never all in memory."""
 

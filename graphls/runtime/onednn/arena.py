@@ -14,13 +14,22 @@ LINE = 64
 
 @dataclass(eq=False)
 class Buffer:
-    """Memory of the arena from the call that writes it first to the one that reads it last, or an array outside."""
+    """Memory of the arena from the call that writes it first to the one that reads it last, or an array outside.
+
+    One that lies `within` another is the memory of that one, which it takes over.
+    """
 
     size: int
     is_outside: bool = False
     first: int = -1
     last: int = -1
     offset: int = 0
+    within: Buffer | None = None
+
+    @property
+    def memory(self) -> Buffer:
+        """The buffer whose memory this one is."""
+        return self if self.within is None else self.within.memory
 
 
 def placed(buffers: Sequence[Buffer]) -> int:

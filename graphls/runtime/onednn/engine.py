@@ -17,22 +17,22 @@ class Onednn:
 
     name = "onednn"
     runs_python = False
-    writes_in_place = False
+    writes_in_place = True
 
     def takes(self, node: Node) -> bool:
         """Whether there is a kernel for a node, or NumPy computes it: few numbers, integers, or moves of memory.
 
         Conditions, loops and random numbers stay elsewhere.
         """
-        from graphls.runtime.onednn.rules import takes
+        from graphls.runtime.onednn.rules import interprets, takes
 
-        return takes(node) or self.interprets(node)
+        return takes(node) or interprets(node)
 
     def interprets(self, node: Node) -> bool:
-        """Whether NumPy computes a node on the buffers of the kernels around it."""
+        """Whether NumPy may compute some of the work of a node, on the buffers of the kernels around it."""
         from graphls.runtime.onednn.rules import interprets
 
-        return interprets(node)
+        return node.phase in ("forward", "backward") or interprets(node)
 
     def check(self, device: object) -> None:
         """Raise GraphRuntimeError where it is not installed, GraphValueError for another device than the CPU."""

@@ -16,6 +16,7 @@ from graphls.primitives.pooling import corners, row_major_strides
 from graphls.primitives.windows import Geometry
 from graphls.runtime.onednn.arena import Buffer
 from graphls.runtime.onednn.binding import Descriptor, Memory, Primitive, Query, Role, arguments, floats
+from graphls.runtime.onednn.calls import PythonCall
 from graphls.runtime.onednn.convolution import TRAINING
 from graphls.runtime.onednn.library import library
 from graphls.runtime.onednn.pooling import windows
@@ -29,7 +30,7 @@ POSITIONS: Mapping[int, DType] = {4: int32, 6: uint8}
 
 
 @dataclass(eq=False)
-class Maxima:
+class Maxima(PythonCall):
     """A call of a pooling, which NumPy does again where the images have nan or infinities.
 
     oneDNN leaves nan out, and gives the least finite number for a window of -inf. Sums of the elements, which are
@@ -43,8 +44,6 @@ class Maxima:
     workspace: View
     sums: View
     kind = "max pooling"
-    is_early = False
-    runs_python = True
 
     @property
     def reads(self) -> Sequence[Buffer]:
@@ -56,11 +55,6 @@ class Maxima:
         """The buffers that it writes."""
         return self.result.buffer, self.workspace.buffer, self.sums.buffer
 
-    @property
-    def buffers(self) -> Sequence[Buffer]:
-        """The buffers that it reads and writes."""
-        return *self.reads, *self.writes
-
     def bound(self, binding: Binding) -> partial[int]:
         """The call on the memories of a binding."""
         rows = View(self.source.buffer, in_rows(self.source.layout))
@@ -69,9 +63,9 @@ class Maxima:
         adding = _execution(added, binding, {Role.SOURCE: rows, Role.RESULT: self.sums})
         views: dict[int, View] = {Role.SOURCE: self.source, Role.RESULT: self.result, Role.WORKSPACE: self.workspace}
         sums = binding.array(self.sums.buffer, Type(float32, self.sums.layout.shape))
-        return partial(self._run, binding, added, adding, _execution(self.primitive, binding, views), sums)
+        return partial(self._compute, binding, added, adding, _execution(self.primitive, binding, views), sums)
 
-    def _run(
+    def _compute(
         self, binding: Binding, _added: Primitive, adding: partial[int], pooling: partial[int], sums: Array
     ) -> int:  # fmt: skip
         status = adding() or pooling()
@@ -93,7 +87,7 @@ class Maxima:
 
 
 @dataclass(eq=False)
-class _Positions:
+class _Positions(PythonCall):
     """The positions of maxima among the elements of the images, from those in their windows."""
 
     node: Node
@@ -101,8 +95,6 @@ class _Positions:
     target: Buffer
     dtype: DType
     kind = "positions of maxima"
-    is_early = False
-    runs_python = True
 
     @property
     def reads(self) -> Sequence[Buffer]:
@@ -114,16 +106,8 @@ class _Positions:
         """The buffer that it writes."""
         return (self.target,)
 
-    @property
-    def buffers(self) -> Sequence[Buffer]:
-        """The buffers that it reads and writes."""
-        return self.workspace, self.target
-
-    def bound(self, binding: Binding) -> partial[int]:
-        """The call on the arrays of a binding."""
-        return partial(self._run, binding)
-
-    def _run(self, binding: Binding) -> int:
+    def run(self, binding: Binding) -> int:
+        """Look the positions up."""
         x, kind = self.node.inputs[0].type, self.node.outputs[1].type
         at, kernel = _geometry(self.node)
         steps, images = row_major_strides(x.shape[2:]), np.arange(prod(x.shape[:2])) * prod(x.shape[2:])
@@ -180,7 +164,7 @@ def _pooled(program: Program, node: Node) -> tuple[Primitive, View]:
     result = program.written(node.outputs[0], kernel.layout(Query.RESULT))
     workspace = program.scratch(kernel.layout_of(Role.WORKSPACE))
     sums = program.scratch(Descriptor.plain((in_rows(source.layout).shape[0], 1)))
-    program.calls.append(Maxima(node, kernel, source, result, workspace, sums))
+    program.append(Maxima(node, kernel, source, result, workspace, sums))
     return kernel, workspace
 
 
@@ -204,7 +188,7 @@ def _max_pool(program: Program, node: Node) -> None:
     plain = program.converted(workspace, Descriptor.plain(workspace.layout.shape, kind))
     target = Buffer(node.outputs[1].type.nbytes)
     program.raw[node.outputs[1]] = target
-    program.calls.append(_Positions(node, plain.buffer, target, POSITIONS[kind]))
+    program.append(_Positions(node, plain.buffer, target, POSITIONS[kind]))
 
 
 class _MaxPooling:

@@ -13,6 +13,7 @@ from graphls.base.errors import GraphIndexError, GraphlsError
 from graphls.ir.graph import Node
 from graphls.ir.types import TOKEN, Type, bool_
 from graphls.runtime.onednn.arena import Buffer
+from graphls.runtime.onednn.calls import PythonCall
 from graphls.runtime.onednn.numpy_indexing import INDEXING
 
 Array = np.ndarray[Any, Any]
@@ -74,16 +75,11 @@ class Arrays(Protocol):
         """The content of a buffer in row-major order."""
 
 
-class OnArrays:
+class OnArrays(PythonCall):
     """A call on arrays, which is bound again where one of them is another array in each step."""
 
     reads: Sequence[Buffer]
     writes: Sequence[Buffer]
-
-    @property
-    def buffers(self) -> Sequence[Buffer]:
-        """The buffers that it reads and writes."""
-        return (*self.reads, *self.writes)
 
 
 @dataclass(eq=False)

@@ -39,7 +39,7 @@ def check(program: Program, node: Node) -> None:
     rows = [View(view.buffer, in_rows(view.layout)) for view in floats]
     sums = [view if prod(view.layout.shape) <= FEW else by_row(program, view, REDUCE_SUM) for view in rows]
     program.raw[node.output] = result = Buffer(node.output.type.nbytes)
-    program.calls.append(Check(node, rows, sums, flags, result))
+    program.append(Check(node, rows, sums, flags, result))
 
 
 @dataclass(eq=False)
@@ -55,8 +55,6 @@ class Check(OnArrays):
     flags: Sequence[Buffer]
     result: Buffer
     kind = "overflow check"
-    is_early = True
-    runs_python = True
 
     def __post_init__(self) -> None:
         self.reads = (*(view.buffer for view in (*self.rows, *self.sums)), *self.flags)

@@ -37,18 +37,32 @@ class OnednnPart(ArrayPart):
         renew_after_fork(self)
 
     def _compile(self) -> None:
-        graph = self.graph
-        program = self.program = Program(graph, groups_of(graph, rule_of, joins, takes))
-        inputs = zip(program.inputs, graph.inputs, strict=False)  # behind them are those of the states
-        self.set_ends(inputs, zip(program.outputs, self.segment.gives, strict=False))
-        states = program.inputs[len(graph.inputs) :]
-        self.old = dict(zip((v.name for v in graph.states), states, strict=True))
-        writes = zip(graph.writes, program.outputs[len(graph.outputs) :], strict=True)
+        graph, private = self.graph, self.context.private
+        inputs, gives = graph.inputs, self.segment.gives
+        may_stay = self._private_values()
+        fed = {v: private[v][0] for v in inputs if v in private}
+        free = {v for v, value in zip(graph.outputs, gives, strict=True) if value in may_stay}
+        program = self.program = Program(graph, groups_of(graph, rule_of, joins, takes), fed, free)
+        ends = [list(zip(program.inputs, inputs, strict=True)), list(zip(program.outputs, gives, strict=True))]
+        for v, (buffer, value) in zip(graph.outputs, ends[1], strict=True):
+            if v in program.layouts and buffer.memory is buffer:
+                private[value] = program.layouts[v], checked(empty, (buffer.size,), np.uint8)
+        stays = {buffer: private[v][1] for buffer, v in (*ends[0], *ends[1]) if v in private}
+        self.set_ends(*([(buffer, v) for buffer, v in pairs if buffer not in stays] for pairs in ends))
+        self.old = {state.name: buffer for state, buffer in program.states.items()}
+        writes = zip(graph.writes, program.new_states, strict=True)
         self.new = {write.state.name: buffer for write, buffer in writes}
-        self.arrays: dict[Buffer, Array] = {**dict(self.boundary_buffers), **self.small, **program.constants}
+        self.arrays: dict[Buffer, Array] = {**dict(self.boundary_buffers), **self.small, **program.constants, **stays}
         self.arena = checked(empty, (program.size,), np.uint8)
         self.is_ready = True
         self.forget_bindings()
+
+    def _private_values(self) -> set[Value]:
+        """The values of the plan that only segments of this engine read, so that they may have any layout."""
+        plan, name = self.context.plan, self.segment.engine
+        own = {v for segment in plan.segments if segment.engine == name for v in segment.graph.inputs}
+        others = {v for segment in plan.segments if segment.engine != name for v in segment.graph.inputs}
+        return own - others - {*plan.graph.outputs, plan.flag, *(write.value for write in plan.graph.writes)}
 
     def renew(self) -> None:
         """In a forked process, prepare the calls again at the next step: the threads of the first are not there."""

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from graphls.ir.graph import Graph, Node, Value
+from graphls.ir.graph import Graph, Node, Value, Write
 from graphls.ir.types import Type, bfloat16, float32
 from graphls.runtime.lowering.types import exchanged
 from graphls.runtime.onednn.algorithms import MUL
 from graphls.runtime.onednn.arena import LINE, Buffer, placed
 from graphls.runtime.onednn.binding import Descriptor, Memory, Primitive, Role, arguments, row_major
+from graphls.runtime.onednn.calls import EARLY, AnyCall
 from graphls.runtime.onednn.library import library
 from graphls.runtime.onednn.numpy_nodes import RENAMES, Interpreted, OnArrays, is_check
+from graphls.runtime.onednn.order import in_order
 
 Array = np.ndarray[Any, Any]
 
@@ -38,23 +41,15 @@ class View(NamedTuple):
     is_for_kernels: bool = True
 
 
-class Step(Protocol):
-    """What a program does at once, for a node of the graph."""
+RESULTS = frozenset({
+    Role.RESULT, Role.RESULT + 1, Role.RESULT + 2, Role.SOURCE_GRADIENT, Role.SOURCE_GRADIENT + 1,
+    Role.SOURCE_GRADIENT + 2, Role.WEIGHTS_GRADIENT, Role.WEIGHTS_GRADIENT + 1, Role.BIAS_GRADIENT,
+    Role.SCALE_GRADIENT, Role.SHIFT_GRADIENT,
+})  # fmt: skip
+"""The roles of what a primitive writes."""
 
-    @property
-    def node(self) -> Node | None:
-        """The node, None for the results of the graph."""
-
-    @property
-    def kind(self) -> str:
-        """What runs."""
-
-    @property
-    def buffers(self) -> Iterable[Buffer]:
-        """The buffers that it reads and writes."""
-
-    def bound(self, binding: Binding) -> partial[Any]:
-        """The call on the memories of a binding, which gives 0 or None if it succeeds."""
+FORWARD_RESULTS = frozenset({Role.MEAN, Role.VARIANCE, Role.WORKSPACE})
+"""The roles of what a forward primitive writes and a backward one reads."""
 
 
 @dataclass(eq=False)
@@ -64,6 +59,8 @@ class Call:
     primitive: Primitive
     views: Mapping[int, View]
     node: Node | None
+    writes: Sequence[Buffer]
+    runs_python = False
 
     @property
     def kind(self) -> str:
@@ -71,40 +68,68 @@ class Call:
         return self.primitive.kind
 
     @property
-    def buffers(self) -> Iterable[Buffer]:
-        """The buffers that it reads and writes."""
-        return (view.buffer for view in self.views.values())
+    def is_early(self) -> bool:
+        """Whether it runs as soon as it can."""
+        return self.node is not None and self.node.phase in EARLY
 
-    def bound(self, binding: Binding) -> partial[int]:
+    @property
+    def reads(self) -> Sequence[Buffer]:
+        """The buffers that it reads."""
+        return [view.buffer for view in self.views.values() if view.buffer not in self.writes]
+
+    def bound(self, binding: Binding) -> partial[Any]:
         """The call on the memories of a binding."""
         lib = library()
         memories = {int(role): binding.memory(view) for role, view in self.views.items()}
         execute = lib.c.dnnl_primitive_execute
         return partial(execute, self.primitive.handle, lib.stream, len(memories), arguments(memories))
 
+    def may_overwrite(self, buffer: Buffer) -> bool:
+        """Whether the result may lie in the memory of an operand: a kernel by elements reads each before it writes."""
+        operands = [view for view in self.views.values() if view.buffer is buffer]
+        if not operands:
+            return True
+        result = self.views.get(Role.RESULT)
+        is_by_elements = self.primitive.kind == "elementwise" and result is not None
+        return is_by_elements and all(result is not None and v.layout.equals(result.layout) for v in operands)
+
 
 @dataclass(eq=False)
 class Copy:
-    """A copy of a value that no kernel reads."""
+    """A copy of a value that no kernel reads; to a state it runs without Python, in whose memory it stays."""
 
     source: Buffer
     target: Buffer
     type: Type
+    is_to_state: bool = False
     node: Node | None = None
     kind = "copy"
+    is_early = False
 
     @property
-    def buffers(self) -> Iterable[Buffer]:
-        """The buffers that it reads and writes."""
-        return self.source, self.target
+    def runs_python(self) -> bool:
+        """Whether Python runs."""
+        return not self.is_to_state
 
-    def bound(self, binding: Binding) -> partial[int]:
+    @property
+    def reads(self) -> Sequence[Buffer]:
+        """The buffer that it reads."""
+        return (self.source,)
+
+    @property
+    def writes(self) -> Sequence[Buffer]:
+        """The buffer that it writes."""
+        return (self.target,)
+
+    def bound(self, binding: Binding) -> partial[Any]:
         """The call on the arrays of a binding."""
+        if self.is_to_state:
+            target = binding.array(self.target, self.type)
+            return partial(target.__setitem__, ..., binding.array(self.source, self.type))
         return partial(self._run, binding)
 
-    def _run(self, binding: Binding) -> int:
+    def _run(self, binding: Binding) -> None:
         binding.array(self.target, self.type)[...] = binding.array(self.source, self.type)
-        return 0
 
 
 @dataclass(eq=False)
@@ -124,25 +149,43 @@ class Group:
 class Program:
     """The calls that compute a graph.
 
-    `inputs` are the buffers of the inputs and states of the graph, which lie outside in row-major order, `outputs`
-    those of its outputs and of the new values of its states. A value has one view or several, in different layouts: the
-    first is the result of its kernel, the others are results of reorders, each of which is done once.
+    `inputs`, `states`, `outputs` and `new_states` are the buffers of the graph's inputs, states, outputs and writes,
+    which lie outside in row-major order; but inputs that are `fed` by another program have the layouts that it left
+    them in, and outputs that are `free` have any, which `layouts` tells. A value has one view or several, in different
+    layouts: the first is the result of its kernel, the others are results of reorders, each of which is done once.
     """
 
-    def __init__(self, graph: Graph, groups: Sequence[Group]) -> None:
-        self.calls: list[Step] = []
+    def __init__(
+        self, graph: Graph, groups: Sequence[Group], fed: Mapping[Value, Descriptor] = MappingProxyType({}),
+        free: Set[Value] = frozenset(),
+    ) -> None:  # fmt: skip
+        self.calls: list[AnyCall] = []
         self.views: dict[Value, list[View]] = {}
         self.raw: dict[Value, Buffer] = {}
         self.constants: dict[Buffer, Array] = {}
         self.products: dict[tuple[float, tuple[Value, ...]], View] = {}
         self.node: Node | None = None
-        self.inputs = [self._outside(value) for value in (*graph.inputs, *graph.states)]
+        self.layouts: dict[Value, Descriptor] = {}
+        self._written: dict[Buffer, AnyCall] = {}
+        self._overwriting: dict[Buffer, Value] = {}
+        self.inputs = [self._fed(value, fed.get(value)) for value in graph.inputs]
+        self.states = {state: self._outside(state) for state in graph.states}
         for group in groups:
             self.node = group.nodes[-1]
             group.emit(self)
         self.node = None
-        self.outputs = [self._result(v) for v in (*graph.outputs, *(write.value for write in graph.writes))]
+        self.outputs = [self._free_result(v) if v in free else self._result(v) for v in graph.outputs]
+        self.new_states = [self._new_state(write) for write in graph.writes]
+        self._order()
         self.size = self._arrange()
+
+    def _fed(self, value: Value, layout: Descriptor | None) -> Buffer:
+        """An input, in row-major order or in the layout in which another program leaves it."""
+        if layout is None:
+            return self._outside(value)
+        buffer = Buffer(layout.size, is_outside=True)
+        self.views[value] = [View(buffer, layout)]
+        return buffer
 
     def _outside(self, value: Value) -> Buffer:
         kind = exchanged(value.type)
@@ -160,14 +203,82 @@ class Program:
             self.raw[value] = buffer
 
     def _result(self, value: Value) -> Buffer:
-        """A buffer outside for a value, in row-major order."""
-        buffer = Buffer(exchanged(value.type).nbytes, is_outside=True)
+        """A buffer outside for a value, in row-major order: the one that it is in, or one for a copy."""
+        kind = exchanged(value.type)
+        buffer = self.raw[value] if value in self.raw else self._plain_buffer(value)
+        if buffer is not None and buffer.size == kind.nbytes and self._is_free(buffer):
+            buffer.is_outside = True
+            return buffer
+        target = Buffer(kind.nbytes, is_outside=True)
+        self._copy(value, target)
+        return target
+
+    def _plain_buffer(self, value: Value) -> Buffer | None:
+        """The buffer of a view that has the layout in which a value leaves; None where it has no such view."""
+        layout = Descriptor.of(exchanged(value.type))
+        return next((view.buffer for view in self.views[value] if view.layout.equals(layout)), None)
+
+    def _is_free(self, buffer: Buffer) -> bool:
+        """Whether a buffer may lie anywhere: nothing outside is bound to it, and a call of this program writes it."""
+        return not buffer.is_outside and buffer.within is None and buffer in self._written
+
+    def _free_result(self, value: Value) -> Buffer:
+        """A buffer outside for a value, in whatever layout it has."""
+        view = self.read(value) if value in self.views else None
+        if view is None or not self._is_free(view.buffer):
+            return self._result(value)
+        view.buffer.is_outside = True
+        self.layouts[value] = view.layout
+        return view.buffer
+
+    def _copy(self, value: Value, target: Buffer, is_to_state: bool = False) -> None:
+        """Append a copy of a value to a buffer outside."""
         if value in self.raw:
-            self.calls.append(Copy(self.raw[value], buffer, value.type))
+            source = self.raw[value]
+            if is_to_state and source.is_outside and source not in self.constants:  # it lies elsewhere in each step
+                source = Buffer(value.type.nbytes)
+                self.append(Copy(self.raw[value], source, value.type))
+            self.append(Copy(source, target, value.type, is_to_state))
         else:
-            result = View(buffer, Descriptor.of(exchanged(value.type)))
-            self.calls.append(self._reorder(self.views[value][0], result))
-        return buffer
+            self.append(self._reorder(self.views[value][0], View(target, Descriptor.of(exchanged(value.type)))))
+
+    def _new_state(self, write: Write) -> Buffer:
+        """A buffer outside for the new value of a state: another one, or its own, which its writer takes over."""
+        if not write.in_place:
+            return self._result(write.value)
+        state = self.states[write.state]
+        if write.value is write.state:
+            return state
+        buffer = None if write.value in self.raw else self._plain_buffer(write.value)
+        if buffer is not None and buffer.size == state.size and self._is_free(buffer):
+            writer = self._written[buffer]
+            if isinstance(writer, Call) and writer.may_overwrite(state):
+                buffer.within = state
+                self._overwriting[buffer] = write.value
+                return state
+        self._copy(write.value, state, is_to_state=True)
+        return state
+
+    def _order(self) -> None:
+        """Put the calls in order; a new state whose writer cannot wait for all that must come before is copied."""
+        states = {*self.states.values()}
+        order = in_order(self.calls, states)
+        if len(order) < len(self.calls):
+            known = {*map(id, order)}
+            left = [buffer for buffer, writer in self._written.items() if id(writer) not in known]
+            for buffer in left:
+                if buffer in self._overwriting and buffer.within is not None:
+                    state, buffer.within = buffer.within, None
+                    self._copy(self._overwriting[buffer], state, is_to_state=True)
+            order = in_order(self.calls, states)
+        assert len(order) == len(self.calls), "Calls that write no state wait for operands only."
+        self.calls = order
+
+    def append(self, call: AnyCall) -> None:
+        """Append a call."""
+        for buffer in call.writes:
+            self._written.setdefault(buffer, call)
+        self.calls.append(call)
 
     def interpret(self, node: Node) -> None:
         """Append a node that NumPy computes; the result of what only renames its operand is the memory of that."""
@@ -181,7 +292,7 @@ class Program:
             for value, buffer in zip(node.outputs, results, strict=True):
                 self._place(value, buffer)
         operands = [self.raw[v] if v in self.raw else self.plain(v).buffer for v in node.inputs]
-        self.calls.append(Interpreted(node, operands, results))
+        self.append(Interpreted(node, operands, results))
 
     def _rename(self, source: Value, value: Value) -> None:
         """Let a value be the elements of another one in row-major order."""
@@ -227,7 +338,14 @@ class Program:
 
     def run(self, primitive: Primitive, views: Mapping[int, View]) -> None:
         """Append a call."""
-        self.calls.append(Call(primitive, views, self.node))
+        self.append(self._call(primitive, views))
+
+    def _call(self, primitive: Primitive, views: Mapping[int, View]) -> Call:
+        results = [view.buffer for role, view in views.items() if role in RESULTS]
+        if Role.RESULT in views:
+            more = (view.buffer for role, view in views.items() if role in FORWARD_RESULTS)
+            results += [buffer for buffer in more if not buffer.is_outside and buffer not in self._written]
+        return Call(primitive, views, self.node, results)
 
     def number(self, number: float, rank: int) -> View:
         """A number as an operand that is broadcast to so many axes."""
@@ -291,25 +409,45 @@ class Program:
             binding = Binding(_NOTHING, self.constants)  # which keeps the memories of the call
             library().call("reorder a constant", call.bound(binding))
         else:
-            self.calls.append(call)
+            self.append(call)
         known.append(target)
         return target
 
     def _reorder(self, source: View, target: View) -> Call:
         engine = library().engine
         primitive = Primitive("reorder", "reorder", source.layout, engine, target.layout, engine, None)
-        return Call(primitive, {Role.SOURCE: source, Role.RESULT: target}, self.node)
+        return self._call(primitive, {Role.SOURCE: source, Role.RESULT: target})
 
     def _arrange(self) -> int:
-        """Give each buffer its place in the arena; returns its size in bytes."""
+        """Give each buffer its place in the arena; returns its size in bytes.
+
+        The result of a kernel by elements takes over the memory of an operand that nobody reads any more.
+        """
+        last = {buffer: number for number, call in enumerate(self.calls) for buffer in (*call.reads, *call.writes)}
         buffers: dict[Buffer, None] = {}
         for number, call in enumerate(self.calls):
-            for buffer in call.buffers:
-                if not buffer.is_outside:
-                    buffers.setdefault(buffer)
-                    buffer.first = number if buffer.first < 0 else buffer.first
-                    buffer.last = number
+            for buffer in call.writes:
+                if buffer.first < 0 and not buffer.memory.is_outside:
+                    buffer.first, buffer.last = number, last[buffer]
+                    operand = self._dying(call, buffer, number, last)
+                    if operand is None:
+                        buffers.setdefault(buffer)
+                    else:
+                        buffer.within = operand
+                        operand.memory.last = max(operand.memory.last, buffer.last)
         return placed(list(buffers))
+
+    @staticmethod
+    def _dying(call: AnyCall, result: Buffer, number: int, last: Mapping[Buffer, int]) -> Buffer | None:
+        """An operand whose memory a result may take over, as this call is the last that reads it."""
+        if not isinstance(call, Call) or call.primitive.kind != "elementwise":
+            return None
+        for buffer in call.reads:
+            memory = buffer.memory
+            is_last = memory.last == number == last[buffer] and not memory.is_outside
+            if is_last and memory.size == result.size and call.may_overwrite(buffer):
+                return memory
+        return None
 
     def bind(self, arena: Array, outside: Mapping[Buffer, Array]) -> Binding:
         """The calls in an arena of bytes and on arrays outside.
@@ -327,14 +465,16 @@ class Binding:
     def __init__(self, arena: Array, outside: dict[Buffer, Array]) -> None:
         self.calls: list[partial[Any]] = []
         self._arena, self._outside = arena, outside
-        self._following: dict[Buffer, list[tuple[int, Step]]] = {}
+        self._following: dict[Buffer, list[tuple[int, AnyCall]]] = {}
         self._memories: dict[View, Memory] = {}
         self._moving: dict[Buffer, list[Memory]] = {}
 
-    def bind_calls(self, calls: Sequence[Step]) -> None:
+    def bind_calls(self, calls: Sequence[AnyCall]) -> None:
         """Bind calls; those of NumPy on arrays that each step brings are bound when these are there."""
         for number, call in enumerate(calls):
-            missing = set(filter(self._is_missing, call.buffers)) if isinstance(call, OnArrays) else ()
+            missing: set[Buffer] = set()
+            if isinstance(call, OnArrays):
+                missing.update(filter(self._is_missing, (*call.reads, *call.writes)))
             for buffer in missing:
                 self._following.setdefault(buffer, []).append((number, call))
             self.calls.append(partial(int) if missing else call.bound(self))
@@ -345,7 +485,7 @@ class Binding:
     def memory(self, view: View) -> Memory:
         """The memory of a view."""
         if view not in self._memories:
-            buffer, begin = view.buffer, self._arena.ctypes.data
+            buffer, begin = view.buffer.memory, self._arena.ctypes.data
             array = self._outside.get(buffer)
             address = begin + buffer.offset if array is None else array.ctypes.data
             self._memories[view] = memory = Memory(view.layout, address)
@@ -355,11 +495,11 @@ class Binding:
 
     def array(self, buffer: Buffer, kind: Type) -> Array:
         """The content of a buffer in row-major order."""
+        buffer = buffer.memory
+        content = self._arena[buffer.offset :]
         if buffer.is_outside:
-            content = self._outside[buffer].reshape(-1).view(kind.dtype.numpy)  # bytes, of a constant in another layout
-            return content[: kind.size].reshape(kind.shape)
-        content = self._arena[buffer.offset : buffer.offset + kind.nbytes]
-        array: Array = content.view(kind.dtype.numpy).reshape(kind.shape)
+            content = self._outside[buffer].reshape(-1).view(np.uint8)
+        array: Array = content[: kind.nbytes].view(kind.dtype.numpy).reshape(kind.shape)
         return array
 
     def bind(self, key: Buffer, array: Array) -> None:
@@ -368,5 +508,5 @@ class Binding:
         for memory in self._moving.get(key, ()):
             memory.move(array.ctypes.data)
         for number, call in self._following.get(key, ()):
-            if not any(map(self._is_missing, call.buffers)):
+            if not any(map(self._is_missing, (*call.reads, *call.writes))):
                 self.calls[number] = call.bound(self)

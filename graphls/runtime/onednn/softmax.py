@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from graphls.primitives.primitive import normalise_axes
 from graphls.runtime.onednn.algorithms import EXP, SUB
 from graphls.runtime.onednn.arena import Buffer
 from graphls.runtime.onednn.binding import DATA_TYPES, Attributes, Descriptor, Primitive, Role
+from graphls.runtime.onednn.calls import PythonCall
 from graphls.runtime.onednn.library import library
 from graphls.runtime.onednn.program import Binding, Group, Program, View
 from graphls.runtime.onednn.reductions import REDUCE_MAX, REDUCE_SUM, by_row
@@ -37,7 +37,7 @@ def _softmax(program: Program, node: Node) -> None:
     source, result = rows.read(program, node.inputs[0]), program.scratch(rows.layout)
     program.run(rows.forward("softmax"), {Role.SOURCE: source, Role.RESULT: result})
     totals = by_row(program, result, REDUCE_SUM)
-    program.calls.append(NanRows(result.buffer, rows.type, totals.buffer, 1, node))
+    program.append(NanRows(result.buffer, rows.type, totals.buffer, 1, node))
     rows.write(program, node.output, result)
 
 
@@ -52,7 +52,7 @@ def _log_softmax(program: Program, node: Node) -> None:
     exponential.function(EXP, 0.0, 0.0)
     rows.subtract(program, x, greatest, powers, exponential)
     totals = by_row(program, powers, REDUCE_SUM)
-    program.calls.append(Logarithms(totals.buffer, rows.type.with_shape((rows.type.shape[0],)), node))
+    program.append(Logarithms(totals.buffer, rows.type.with_shape((rows.type.shape[0],)), node))
     rows.subtract(program, x, greatest, result)
     rows.subtract(program, result, totals, result)  # behind the other one it would be slow
     rows.write(program, node.output, result)
@@ -98,7 +98,7 @@ class _Rows:
 
 
 @dataclass(eq=False)
-class Logarithms:
+class Logarithms(PythonCall):
     """Replaces the sum of each row by its logarithm, or by nan for rows with nan or inf, whose sum is no number.
 
     Powers are 1 at most, so that sums of them are finite; oneDNN has inf as the power of nan.
@@ -106,19 +106,21 @@ class Logarithms:
 
     sums: Buffer
     type: Type
-    node: Node | None
+    node: Node
     kind = "logarithms"
 
     @property
-    def buffers(self) -> Iterable[Buffer]:
-        """The buffers that it reads and writes."""
+    def reads(self) -> Sequence[Buffer]:
+        """The buffer that it reads."""
         return (self.sums,)
 
-    def bound(self, binding: Binding) -> partial[int]:
-        """The call on the arrays of a binding."""
-        return partial(self._run, binding)
+    @property
+    def writes(self) -> Sequence[Buffer]:
+        """The buffer that it writes."""
+        return (self.sums,)
 
-    def _run(self, binding: Binding) -> int:
+    def run(self, binding: Binding) -> int:
+        """Replace the sums."""
         sums = binding.array(self.sums, self.type)
         np.log(sums, out=sums)
         sums[np.isinf(sums)] = np.nan
@@ -126,7 +128,7 @@ class Logarithms:
 
 
 @dataclass(eq=False)
-class NanRows:
+class NanRows(PythonCall):
     """Lets those rows of a result be nan for which another matrix, of which it reads the first column, has nan.
 
     The kernels of oneDNN leave nan in its own element, and infinities in theirs; sums of rows tell where.
@@ -136,19 +138,21 @@ class NanRows:
     type: Type
     signs: Buffer
     stride: int
-    node: Node | None
+    node: Node
     kind = "nan of rows"
 
     @property
-    def buffers(self) -> Iterable[Buffer]:
-        """The buffers that it reads and writes."""
-        return self.signs, self.result
+    def reads(self) -> Sequence[Buffer]:
+        """The buffer that it reads."""
+        return (self.signs,)
 
-    def bound(self, binding: Binding) -> partial[int]:
-        """The call on the arrays of a binding."""
-        return partial(self._run, binding)
+    @property
+    def writes(self) -> Sequence[Buffer]:
+        """The buffer that it writes."""
+        return (self.result,)
 
-    def _run(self, binding: Binding) -> int:
+    def run(self, binding: Binding) -> int:
+        """Replace the rows."""
         signs = binding.array(self.signs, self.type.with_shape((self.type.shape[0], self.stride)))
         is_nan = np.isnan(signs[:, 0])
         if is_nan.any():
@@ -199,5 +203,5 @@ class Gradient:
             Role.RESULT_GRADIENT: rows.read(program, self.g), Role.RESULT: y, Role.SOURCE_GRADIENT: result,
         })  # fmt: skip
         if self.name == "log_softmax":
-            program.calls.append(NanRows(result.buffer, rows.type, y.buffer, rows.type.shape[1], self.node))
+            program.append(NanRows(result.buffer, rows.type, y.buffer, rows.type.shape[1], self.node))
         rows.write(program, self.node.output, result)

@@ -13,7 +13,12 @@ from graphls.runtime.lowering.protos import subgraphs, with_types
 from graphls.runtime.lowering.types import ELEMENT_TYPES, KINDS
 
 _KINDS: dict[int, str] = {number: KINDS[dtype] for dtype, number in ELEMENT_TYPES.items()} | {
-    8: "string", 14: "complex64", 15: "complex128", 17: "float8e4m3fn", 18: "float8e4m3fnuz", 19: "float8e5m2"
+    8: "string",
+    14: "complex64",
+    15: "complex128",
+    17: "float8e4m3fn",
+    18: "float8e4m3fnuz",
+    19: "float8e5m2",
 }
 _SIZES: dict[str, int] = {kind: dtype.itemsize for dtype, kind in KINDS.items()}
 

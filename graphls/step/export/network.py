@@ -78,7 +78,6 @@ def _check(net: object, file_name: object, file_format: object, options: Mapping
         raise GraphValueError(f"For 'export', 'file_format' must be one of {list(FORMATS)}, but got {file_format!r}.")
     if file_format != "ONNX":
         raise GraphValueError(
-            f"The format {file_format} is MindSpore's own and not offered; use file_format=\"ONNX\", which MindSpore "
+            f'The format {file_format} is MindSpore\'s own and not offered; use file_format="ONNX", which MindSpore '
             "Lite converts, or save_checkpoint for the weights alone.",
         )
-

@@ -233,5 +233,3 @@ def shape_of(info: ValueInfoProto) -> list[int | str | None]:
         raise GraphRuntimeError(f"The shape of {info.name!r} is not known; declare it as an output with a shape.")
     dims = info.type.tensor_type.shape.dim
     return [d.dim_value if d.HasField("dim_value") else d.dim_param or None for d in dims]
-
-

@@ -1,6 +1,6 @@
 """Train a bundle that graphls has exported, with NumPy and any ONNX Runtime.
 
-    results = Step("bundle")(images=images, labels=labels)     # {"loss": ..., "overflow": ..., "scale": ...}
+results = Step("bundle")(images=images, labels=labels)     # {"loss": ..., "overflow": ..., "scale": ...}
 """
 
 from __future__ import annotations
