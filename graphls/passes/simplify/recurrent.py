@@ -18,10 +18,12 @@ from graphls.passes.simplify.patterns import Match, matches
 
 _PRODUCT = "matmul(h, r, transpose_b=True)"
 _SUM = f"add(projection, {_PRODUCT})"
-_CELL = (
+CELL = (
     f"add(mul(sigmoid(slice({_SUM}, starts=FORGET)), c), "
     f"mul(sigmoid(slice({_SUM}, starts=INPUT)), tanh(slice({_SUM}, starts=CELL))))"
 )
+HIDDEN = f"mul(sigmoid(slice({_SUM}, starts=OUTPUT)), tanh({CELL}))"
+"""The states of an LSTM after one iteration: that of its cell, and the one that it gives."""
 
 
 def _gru(product: str) -> str:
@@ -48,18 +50,18 @@ class _Kind:
 
 
 _KINDS = (
-    _Kind("LSTM", f"mul(sigmoid(slice({_SUM}, starts=OUTPUT)), tanh({_CELL}))", (0, 3, 1, 2),
-          ("INPUT", "OUTPUT", "FORGET", "CELL"), 2),
+    _Kind("LSTM", HIDDEN, (0, 3, 1, 2), ("INPUT", "OUTPUT", "FORGET", "CELL"), 2),
     *(_Kind("GRU", _gru(product), (1, 0, 2), ("UPDATE", "RESET", "NEW"), 1, (("linear_before_reset", 1),))
       for product in (f"add({_PRODUCT}, b)", _PRODUCT)),
     _Kind("RNN", f"tanh({_SUM})"),
     _Kind("RNN", f"relu({_SUM})", options=(("activations", ("Relu",)),)),
 )  # fmt: skip
-_INPUTS = (
+INPUTS = (
     "add(add(matmul(x, w, transpose_b=True), b1), b2)",
     "add(matmul(x, w, transpose_b=True), b1)",
     "matmul(x, w, transpose_b=True)",
 )
+"""The products of the inputs of all iterations, before a loop."""
 
 
 @register_pass
@@ -109,7 +111,7 @@ class _Recurrent(Rewriter):
     def projection(self, node: Node, kind: _Kind) -> Match | None:
         """The match of the input projection before the loop; a GRU has one of its biases in the loop."""
         maker = self.definer.get(node.inputs[kind.states])
-        tried = (matches(text, maker, self.definer) for text in _INPUTS) if maker is not None else iter(())
+        tried = (matches(text, maker, self.definer) for text in INPUTS) if maker is not None else iter(())
         match = next((f for f in tried if f is not None), None)
         fits = match is not None and match["x"].type.rank == 3 and match["w"].type.rank == 2
         return match if fits and match is not None and _are_vectors(match) else None
@@ -209,7 +211,7 @@ def _step(node: Node, kind: _Kind) -> Match | None:
 def _is_cell(region: Graph, match: Match, definer: Mapping[Value, Node]) -> bool:
     """Whether the second state of an LSTM is the cell state that its result comes from."""
     maker = definer.get(region.outputs[1])
-    again = matches(_CELL, maker, definer) if maker is not None else None
+    again = matches(CELL, maker, definer) if maker is not None else None
     return again is not None and again.nodes[0] in match.nodes
 
 

@@ -16,7 +16,7 @@ LINE = 64
 class Buffer:
     """Memory of the arena from the call that writes it first to the one that reads it last, or an array outside.
 
-    One that lies `within` another is the memory of that one, which it takes over.
+    One that lies `within` another is memory of that one, from the byte `begin` on: it takes it over, or is a row of it.
     """
 
     size: int
@@ -25,11 +25,17 @@ class Buffer:
     last: int = -1
     offset: int = 0
     within: Buffer | None = None
+    begin: int = 0
 
     @property
     def memory(self) -> Buffer:
         """The buffer whose memory this one is."""
         return self if self.within is None else self.within.memory
+
+    @property
+    def position(self) -> int:
+        """The byte of that memory at which it begins."""
+        return self.begin if self.within is None else self.begin + self.within.position
 
 
 def placed(buffers: Sequence[Buffer]) -> int:

@@ -26,8 +26,12 @@ class Role(IntEnum):
 
     SOURCE = 1
     SOURCE_1 = 2
+    SOURCE_2 = 3
     RESULT = 17
+    RESULT_1 = 18
+    RESULT_2 = 19
     WEIGHTS = 33
+    WEIGHTS_1 = 34
     BIAS = 41
     MEAN = 49
     VARIANCE = 50

@@ -6,12 +6,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 
-from graphls.ir.graph import Graph, Node, Value, definers
+from graphls.ir.graph import Graph, Node, Value, definers, uses
 from graphls.runtime.onednn.activations import activations
 from graphls.runtime.onednn.layer_norm import layer_normalisations
 from graphls.runtime.onednn.max_pooling import poolings
 from graphls.runtime.onednn.normalisation import normalisations
 from graphls.runtime.onednn.program import Group, Program
+from graphls.runtime.onednn.recurrent import layers
 from graphls.runtime.onednn.registry import Rule
 from graphls.runtime.onednn.softmax import softmax_gradients
 from graphls.runtime.onednn.trees import trees
@@ -23,9 +24,9 @@ def groups_of(
     """The groups that compute the results of a graph, each behind those that it needs.
 
     `rule_of` gives the rule of a node, which takes the node and those that have joined it; `joins` says whether a node
-    can join a group whose result it reads, `takes` whether a node has a kernel. A normalisation, an activation, or the
-    gradient of a softmax or of a max pooling, is one group, whose results stand for those of the nodes that it
-    replaces; nodes that nobody reads any more are left out.
+    can join a group whose result it reads, `takes` whether a node has a kernel. A normalisation, an activation, a layer
+    of LSTM, or the gradient of a softmax or of a max pooling, is one group, whose results stand for those of the nodes
+    that it replaces; nodes that nobody reads any more are left out.
     """
     makers = {value: _single(node, rule_of) for node in graph.nodes for value in node.outputs}
     results = (*graph.outputs, *(write.value for write in graph.writes))
@@ -33,7 +34,7 @@ def groups_of(
     fused = (
         normalisations(graph.nodes, definer), layer_normalisations(graph.nodes, definer),
         softmax_gradients(graph.nodes, definer), poolings(graph.nodes, results, definer),
-        activations(graph.nodes, definer),
+        activations(graph.nodes, definer), layers(graph.nodes, definer),
     )  # fmt: skip
     for group in chain(*fused):
         makers.update((value, group) for value in group.outputs)
@@ -42,7 +43,7 @@ def groups_of(
 
 
 def _single(node: Node, rule_of: Callable[[Node], Rule]) -> Group:
-    return Group((node,), node.inputs, node.outputs, lambda program: rule_of(node)(program, (node,)), True)
+    return Group((node,), uses(node), node.outputs, lambda program: rule_of(node)(program, (node,)), True)
 
 
 def _ordered(results: Iterable[Value], makers: dict[Value, Group]) -> list[Group]:

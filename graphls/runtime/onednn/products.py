@@ -6,7 +6,7 @@ from math import prod
 
 from graphls.ir.graph import Node, Value
 from graphls.ir.types import Type
-from graphls.runtime.onednn.binding import Descriptor, Primitive, Role
+from graphls.runtime.onednn.binding import Descriptor, Primitive, Query, Role
 from graphls.runtime.onednn.library import library
 from graphls.runtime.onednn.program import Program, View
 from graphls.runtime.onednn.registry import rule
@@ -47,8 +47,12 @@ def _product(program: Program, node: Node, bias: Value | None) -> None:
     if bias is not None:
         added = Descriptor.of(bias.type.with_shape((*(1,) * (len(shape) - 1), shape[-1])))
         views[Role.BIAS] = View(program.plain(bias).buffer, added)
-    kernel = Primitive("matrix product", "matmul", library().engine, first.layout, second.layout, added, result.layout,
+    layout = second.layout
+    if program.is_before_loop(second):
+        layout = Descriptor.any(layout.shape, layout.dtype)
+    kernel = Primitive("matrix product", "matmul", library().engine, first.layout, layout, added, result.layout,
                        None)  # fmt: skip
+    views[Role.WEIGHTS] = program.converted(second, kernel.layout(Query.WEIGHTS))
     program.run(kernel, views)
     if shape != node.output.type.shape:
         program.alias(node.output, View(result.buffer, Descriptor.of(node.output.type)))

@@ -17,6 +17,7 @@ from graphls.runtime.onednn.algorithms import MUL
 from graphls.runtime.onednn.arena import LINE, Buffer, placed
 from graphls.runtime.onednn.binding import Descriptor, Memory, Primitive, Role, arguments, row_major
 from graphls.runtime.onednn.calls import EARLY, AnyCall
+from graphls.runtime.onednn.iterations import Loop
 from graphls.runtime.onednn.library import library
 from graphls.runtime.onednn.numpy_nodes import RENAMES, Interpreted, OnArrays, is_check
 from graphls.runtime.onednn.order import in_order
@@ -155,19 +156,21 @@ class Program:
     layouts: the first is the result of its kernel, the others are results of reorders, each of which is done once.
     """
 
+    calls: list[AnyCall]
+    views: dict[Value, list[View]]
+    raw: dict[Value, Buffer]
+    constants: dict[Buffer, Array]
+    products: dict[tuple[float, tuple[Value, ...]], View]
+    layouts: dict[Value, Descriptor]
+    node: Node | None
+    _written: dict[Buffer, AnyCall]
+    _overwriting: dict[Buffer, Value]
+
     def __init__(
         self, graph: Graph, groups: Sequence[Group], fed: Mapping[Value, Descriptor] = MappingProxyType({}),
         free: Set[Value] = frozenset(),
     ) -> None:  # fmt: skip
-        self.calls: list[AnyCall] = []
-        self.views: dict[Value, list[View]] = {}
-        self.raw: dict[Value, Buffer] = {}
-        self.constants: dict[Buffer, Array] = {}
-        self.products: dict[tuple[float, tuple[Value, ...]], View] = {}
-        self.node: Node | None = None
-        self.layouts: dict[Value, Descriptor] = {}
-        self._written: dict[Buffer, AnyCall] = {}
-        self._overwriting: dict[Buffer, Value] = {}
+        self.set_empty()
         self.inputs = [self._fed(value, fed.get(value)) for value in graph.inputs]
         self.states = {state: self._outside(state) for state in graph.states}
         for group in groups:
@@ -178,6 +181,13 @@ class Program:
         self.new_states = [self._new_state(write) for write in graph.writes]
         self._order()
         self.size = self._arrange()
+        self.calls = [call for each in self.calls for call in (each.calls if isinstance(each, Loop) else (each,))]
+
+    def set_empty(self) -> None:
+        """Begin without calls."""
+        self.calls, self.node = [], None
+        self.views, self.raw, self.constants, self.products, self.layouts = {}, {}, {}, {}, {}
+        self._written, self._overwriting = {}, {}
 
     def _fed(self, value: Value, layout: Descriptor | None) -> Buffer:
         """An input, in row-major order or in the layout in which another program leaves it."""
@@ -190,17 +200,22 @@ class Program:
     def _outside(self, value: Value) -> Buffer:
         kind = exchanged(value.type)
         buffer = Buffer(kind.nbytes, is_outside=True)
-        self._place(value, buffer)
+        self.place(value, buffer)
         if kind != value.type:
             self.views[value] = [View(buffer, Descriptor.of(kind), False)]
         return buffer
 
-    def _place(self, value: Value, buffer: Buffer) -> None:
+    def place(self, value: Value, buffer: Buffer) -> None:
         """Let a value lie in a buffer in row-major order; kernels read some floats only."""
-        if value.type.dtype in COMPUTED:
+        if not self.is_raw(value.type):
             self.views[value] = [View(buffer, Descriptor.of(value.type))]
         else:
             self.raw[value] = buffer
+
+    @staticmethod
+    def is_raw(kind: Type) -> bool:
+        """Whether kernels read no values of a type."""
+        return kind.dtype not in COMPUTED
 
     def _result(self, value: Value) -> Buffer:
         """A buffer outside for a value, in row-major order: the one that it is in, or one for a copy."""
@@ -240,7 +255,7 @@ class Program:
                 self.append(Copy(self.raw[value], source, value.type))
             self.append(Copy(source, target, value.type, is_to_state))
         else:
-            self.append(self._reorder(self.views[value][0], View(target, Descriptor.of(exchanged(value.type)))))
+            self.append(self.reorder(self.views[value][0], View(target, Descriptor.of(exchanged(value.type)))))
 
     def _new_state(self, write: Write) -> Buffer:
         """A buffer outside for the new value of a state: another one, or its own, which its writer takes over."""
@@ -290,7 +305,7 @@ class Program:
         else:
             results = [Buffer(v.type.nbytes) for v in node.outputs]
             for value, buffer in zip(node.outputs, results, strict=True):
-                self._place(value, buffer)
+                self.place(value, buffer)
         operands = [self.raw[v] if v in self.raw else self.plain(v).buffer for v in node.inputs]
         self.append(Interpreted(node, operands, results))
 
@@ -333,7 +348,7 @@ class Program:
     def constant(self, value: Value, array: Array) -> None:
         """A value that is there before the first step."""
         buffer = Buffer(value.type.nbytes, is_outside=True)
-        self._place(value, buffer)
+        self.place(value, buffer)
         self.constants[buffer] = array
 
     def run(self, primitive: Primitive, views: Mapping[int, View]) -> None:
@@ -403,7 +418,7 @@ class Program:
                 return View(other.buffer, layout)
         is_constant = view.buffer in self.constants
         target = View(Buffer(layout.size, is_outside=is_constant), layout)
-        call = self._reorder(view, target)
+        call = self.reorder(view, target)
         if is_constant:
             self.constants[target.buffer] = np.zeros(layout.size, np.uint8)
             binding = Binding(_NOTHING, self.constants)  # which keeps the memories of the call
@@ -413,7 +428,12 @@ class Program:
         known.append(target)
         return target
 
-    def _reorder(self, source: View, target: View) -> Call:
+    def is_before_loop(self, view: View) -> bool:
+        """Whether a view is the same in all iterations of the loop that this is the body of."""
+        return False
+
+    def reorder(self, source: View, target: View) -> Call:
+        """A copy of a view in the layout of another one."""
         engine = library().engine
         primitive = Primitive("reorder", "reorder", source.layout, engine, target.layout, engine, None)
         return self._call(primitive, {Role.SOURCE: source, Role.RESULT: target})
@@ -467,7 +487,7 @@ class Binding:
         self._arena, self._outside = arena, outside
         self._following: dict[Buffer, list[tuple[int, AnyCall]]] = {}
         self._memories: dict[View, Memory] = {}
-        self._moving: dict[Buffer, list[Memory]] = {}
+        self._moving: dict[Buffer, list[tuple[Memory, int]]] = {}
 
     def bind_calls(self, calls: Sequence[AnyCall]) -> None:
         """Bind calls; those of NumPy on arrays that each step brings are bound when these are there."""
@@ -476,37 +496,37 @@ class Binding:
             if isinstance(call, OnArrays):
                 missing.update(filter(self._is_missing, (*call.reads, *call.writes)))
             for buffer in missing:
-                self._following.setdefault(buffer, []).append((number, call))
+                self._following.setdefault(buffer.memory, []).append((number, call))
             self.calls.append(partial(int) if missing else call.bound(self))
 
     def _is_missing(self, buffer: Buffer) -> bool:
-        return buffer.is_outside and buffer not in self._outside
+        return buffer.memory.is_outside and buffer.memory not in self._outside
 
     def memory(self, view: View) -> Memory:
         """The memory of a view."""
         if view not in self._memories:
-            buffer, begin = view.buffer.memory, self._arena.ctypes.data
+            buffer, position = view.buffer.memory, view.buffer.position
             array = self._outside.get(buffer)
-            address = begin + buffer.offset if array is None else array.ctypes.data
-            self._memories[view] = memory = Memory(view.layout, address)
+            begin = self._arena.ctypes.data + buffer.offset if array is None else array.ctypes.data
+            self._memories[view] = memory = Memory(view.layout, begin + position)
             if buffer.is_outside:
-                self._moving.setdefault(buffer, []).append(memory)
+                self._moving.setdefault(buffer, []).append((memory, position))
         return self._memories[view]
 
     def array(self, buffer: Buffer, kind: Type) -> Array:
         """The content of a buffer in row-major order."""
-        buffer = buffer.memory
-        content = self._arena[buffer.offset :]
-        if buffer.is_outside:
-            content = self._outside[buffer].reshape(-1).view(np.uint8)
-        array: Array = content[: kind.nbytes].view(kind.dtype.numpy).reshape(kind.shape)
+        memory, position = buffer.memory, buffer.position
+        content = self._arena[memory.offset :]
+        if memory.is_outside:
+            content = self._outside[memory].reshape(-1).view(np.uint8)
+        array: Array = content[position : position + kind.nbytes].view(kind.dtype.numpy).reshape(kind.shape)
         return array
 
     def bind(self, key: Buffer, array: Array) -> None:
         """Let a buffer outside lie in another array."""
         self._outside[key] = array
-        for memory in self._moving.get(key, ()):
-            memory.move(array.ctypes.data)
+        for memory, position in self._moving.get(key, ()):
+            memory.move(array.ctypes.data + position)
         for number, call in self._following.get(key, ()):
             if not any(map(self._is_missing, (*call.reads, *call.writes))):
                 self.calls[number] = call.bound(self)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from graphls.ir.graph import Node, Value
+from graphls.ir.graph import Node, Value, uses
 from graphls.ir.types import TOKEN, float32
 from graphls.runtime.onednn import (  # noqa: F401
     convolution,
@@ -19,10 +19,13 @@ from graphls.runtime.onednn import (  # noqa: F401
     shapes,
     softmax,
 )
+from graphls.runtime.onednn.fusion import groups_of
+from graphls.runtime.onednn.loops import MOST_CALLS, count_calls, unrolled
 from graphls.runtime.onednn.numpy_nodes import computes
 from graphls.runtime.onednn.program import Group, Program
-from graphls.runtime.onednn.registry import CONDITIONS, JOINS, RULES, Rule
+from graphls.runtime.onednn.registry import CONDITIONS, JOINS, RULES, Rule, rule
 
+LOOPS = ("scan",)
 MOST_AXES = 6
 """Axes up to which kernels are tried; reorders of more are slow."""
 
@@ -30,8 +33,10 @@ MOST_AXES = 6
 def takes(node: Node) -> bool:
     """Whether there is a rule for a node: float32, no empty values, and what its rule asks for besides."""
     name = node.primitive.name
+    if node.regions:
+        return name in LOOPS and all(map(_is_array, uses(node))) and _is_unrolled(node)
     values = (*node.inputs, *(node.outputs[:1] if name == "max_pool" else node.outputs))  # the positions are integers
-    if name not in RULES or node.regions or not all(v.type != TOKEN and _is_fit(v) for v in values):
+    if name not in RULES or not all(v.type != TOKEN and _is_fit(v) for v in values):
         return False
     return name not in CONDITIONS or CONDITIONS[name](node)
 
@@ -44,6 +49,19 @@ def interprets(node: Node) -> bool:
 def _is_fit(value: Value) -> bool:
     kind = value.type
     return kind.dtype is float32 and not kind.stacked and kind.size > 0 and kind.rank <= MOST_AXES
+
+
+def _is_array(value: Value) -> bool:
+    """Whether a value has as many elements in each step, in a dtype that kernels or NumPy compute in."""
+    return value.type != TOKEN and not value.type.stacked and value.type.size > 0 and not value.type.dtype.is_half
+
+
+def _is_unrolled(node: Node) -> bool:
+    """Whether a loop is short enough, and kernels or NumPy compute each node of it."""
+    inner = node.regions[0].nodes
+    return count_calls(node) <= MOST_CALLS and all(
+        takes(each) or interprets(each) or each.primitive.is_constant for each in inner
+    )
 
 
 def joins(group: Group, node: Node) -> bool:
@@ -66,3 +84,8 @@ def _interpreted(program: Program, nodes: Sequence[Node]) -> None:
         overflow.check(program, node)
     elif not any(v.type == TOKEN for v in node.outputs):
         program.interpret(node)
+
+
+@rule(*LOOPS)
+def _loop(program: Program, node: Node) -> None:
+    unrolled(program, node, groups_of(node.regions[0], rule_of, joins, takes))
