@@ -15,7 +15,10 @@ from graphls import ops
 from graphls.ir import Builder, Graph, Names, Type, Value, interpret, verify
 from graphls.ir.types import float32
 from graphls.passes.schedule.partition import Partition
+from graphls.runtime.onednn.algorithms import ABS, ADD, SUB
+from graphls.runtime.onednn.binding import Attributes, Descriptor, Memory, Primitive, Role, arguments
 from graphls.runtime.onednn.expressions import NAMES
+from graphls.runtime.onednn.library import library
 from graphls.runtime.onednn.part import OnednnPart
 from graphls.runtime.onednn.rules import takes
 from graphls.runtime.plan import PlanSession
@@ -225,6 +228,7 @@ def test_gradients_of_clipped_numbers_are_one_kernel(name: str) -> None:
 
 ACTIVATIONS = {
     "gelu": lambda x: ops.gelu(x, approximate="tanh"),
+    "exact gelu": lambda x: ops.gelu(x, approximate="none"),
     "silu": ops.silu,
     "leaky": lambda x: ops.leaky_relu(x, 0.2),
 }
@@ -239,7 +243,7 @@ def test_activations_are_one_kernel_in_each_direction(name: str, shape: tuple[in
 
     rng = np.random.default_rng(0)
     x, g = (rng.normal(0, 3, shape).astype(np.float32) for _ in range(2))
-    x.flat[:6] = -np.inf, np.inf, np.nan, 0.0, -0.0, 30.0
+    x.flat[:6] = -np.inf, np.nan, 0.0, -0.0, 30.0, 2.0 if name == "exact gelu" else np.inf
     step = graphls.compile(both, x, g, engine="onednn")
     expected = graphls.compile(both, x, g, engine="onnxruntime")(x, g)
     for result, wide in zip(step(x, g), expected, strict=True):
@@ -247,3 +251,32 @@ def test_activations_are_one_kernel_in_each_direction(name: str, shape: tuple[in
     (part,) = (part for part in step._session.first if isinstance(part, OnednnPart))
     kinds = [call.kind for call in part.program.calls if call.kind != "reorder"]
     assert kinds.count("elementwise") + kinds.count("activation, gradient") <= 3, kinds
+
+
+@pytest.mark.parametrize("place", [Role.SOURCE, Role.SOURCE_1, Role.POST_OPERATION * 2 | Role.SOURCE_1])
+@pytest.mark.parametrize("shape", [(1,), (7,), (1000,), (100_003,), (3, 5, 7, 2)])
+def test_the_result_may_take_over_the_memory_of_an_operand(place: int, shape: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(0)
+    x, y, z, result = (rng.normal(size=shape).astype(np.float32) for _ in range(4))
+    factors = np.float32([0.9]), np.float32([0.1])
+    expected = np.abs(x * factors[0] - y * factors[1]) + z
+    layout, attributes = Descriptor.plain(shape), Attributes()
+    attributes.scale(Role.SOURCE)
+    attributes.scale(Role.SOURCE_1)
+    attributes.function(ABS, 0.0, 0.0)
+    behind = attributes.binary(ADD, layout)
+    kernel = Primitive("elementwise", "binary", library().engine, SUB, layout, layout, layout, attributes)
+    arrays = {Role.SOURCE: x, Role.SOURCE_1: y, behind: z, Role.RESULT: result}
+    arrays[Role.RESULT] = arrays[place]
+    memories = {int(role): Memory(layout, array.ctypes.data) for role, array in arrays.items()}
+    for role, factor in zip((Role.SOURCE, Role.SOURCE_1), factors, strict=True):
+        memories[Role.SCALES | role] = Memory(Descriptor.plain((1,)), factor.ctypes.data)
+    c = library().c
+    assert c.dnnl_primitive_execute(kernel.handle, library().stream, len(memories), arguments(memories)) == 0
+    assert not kernel.is_reference
+    np.testing.assert_allclose(arrays[place], expected, rtol=1e-6, atol=1e-6)
+
+
+def test_error_function() -> None:
+    x = np.concatenate([np.geomspace(1e-30, 1e30, 5000), np.linspace(-5, 5, 5001), SPECIAL]).astype(np.float32)
+    agree(lambda e, x: e.erf(x), [x], 5e-7)

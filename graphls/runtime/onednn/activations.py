@@ -11,7 +11,7 @@ import numpy as np
 from graphls.ir.graph import Node, Value
 from graphls.ir.types import float32
 from graphls.passes.simplify.patterns import Match, matches
-from graphls.runtime.onednn.algorithms import GELU_TANH, LESS, LINEAR, LOGISTIC, MIN, MUL, RELU, SQUARE, SWISH
+from graphls.runtime.onednn.algorithms import GELU_ERF, GELU_TANH, LESS, LINEAR, LOGISTIC, MIN, MUL, RELU, SQUARE, SWISH
 from graphls.runtime.onednn.binding import Primitive, Role, floats
 from graphls.runtime.onednn.chain import compute
 from graphls.runtime.onednn.expressions import Expression, Scale, Term
@@ -25,6 +25,13 @@ _SHARE = f"sigmoid(mul(x, add(mul({_SQUARE}, FACTOR), STEEPNESS)))"
 _INNER = f"add(mul({_SQUARE}, OTHER), STEEPNESS)"
 _GELU = f"mul(x, {_SHARE})"
 _GELU_GRADIENT = f"mul(g, add({_SHARE}, mul(mul(x, mul({_SHARE}, sub(1.0, {_SHARE}))), {_INNER})))"
+
+_NORMAL = "add(erf(mul(x, 0.7071067811865476)), 1.0)"
+_EXACT_GELU = f"mul(mul(x, 0.5), {_NORMAL})"
+_DENSITY = "mul(exp(neg(square(mul(x, 0.7071067811865476)))), 1.1283791670955126)"
+_EXACT_GELU_GRADIENT = (
+    f"add(mul(mul(mul(g, mul(x, 0.5)), {_DENSITY}), 0.7071067811865476), mul(mul(g, {_NORMAL}), 0.5))"
+)
 
 _SWISH_GRADIENT = "add(mul(g, sigmoid(x)), mul(mul(g, x), mul(sigmoid(x), sub(1.0, sigmoid(x)))))"
 
@@ -72,6 +79,17 @@ def _gelu_gradient(match: Match, node: Node) -> Emit | None:
     return partial(_gradient, algorithm=GELU_TANH, match=match, node=node) if is_usual else None
 
 
+def _exact_gelu(match: Match, node: Node) -> Emit:
+    """Of an infinity it is nan."""
+    expression = Expression(Term(match["x"]))
+    expression.function(GELU_ERF)
+    return partial(compute, expression=expression, value=node.output)
+
+
+def _exact_gelu_gradient(match: Match, node: Node) -> Emit:
+    return partial(_gradient, algorithm=GELU_ERF, match=match, node=node)
+
+
 def _swish_gradient(match: Match, node: Node) -> Emit:
     return partial(_gradient, algorithm=SWISH, match=match, node=node)
 
@@ -105,8 +123,12 @@ def _leaky_gradient(match: Match, node: Node) -> Emit | None:
 
 
 _PATTERNS: Mapping[str, Sequence[tuple[str, Callable[[Match, Node], Emit | None]]]] = {
-    "mul": ((_GELU, _gelu), (_GELU_GRADIENT, _gelu_gradient)),
-    "add": ((_SWISH_GRADIENT, _swish_gradient), (_LEAKY_GRADIENT, _leaky_gradient)),
+    "mul": ((_GELU, _gelu), (_GELU_GRADIENT, _gelu_gradient), (_EXACT_GELU, _exact_gelu)),
+    "add": (
+        (_EXACT_GELU_GRADIENT, _exact_gelu_gradient),
+        (_SWISH_GRADIENT, _swish_gradient),
+        (_LEAKY_GRADIENT, _leaky_gradient),
+    ),
     "where": ((_LEAKY, _leaky),),
 }
 """Patterns by their last primitive, and what gives the kernel of each, or None where it has none."""

@@ -11,6 +11,7 @@ from graphls.ir.types import TOKEN, float32
 from graphls.runtime.onednn import (  # noqa: F401
     convolution,
     elementwise,
+    error_function,
     max_pooling,
     overflow,
     pooling,
