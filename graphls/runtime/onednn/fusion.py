@@ -14,6 +14,7 @@ from graphls.runtime.onednn.normalisation import normalisations
 from graphls.runtime.onednn.program import Group, Program
 from graphls.runtime.onednn.recurrent import layers
 from graphls.runtime.onednn.registry import Rule
+from graphls.runtime.onednn.select import selections
 from graphls.runtime.onednn.softmax import softmax_gradients
 from graphls.runtime.onednn.trees import trees
 
@@ -34,7 +35,7 @@ def groups_of(
     fused = (
         normalisations(graph.nodes, definer), layer_normalisations(graph.nodes, definer),
         softmax_gradients(graph.nodes, definer), poolings(graph.nodes, results, definer),
-        activations(graph.nodes, definer), layers(graph.nodes, definer),
+        activations(graph.nodes, definer), layers(graph.nodes, definer), selections(graph.nodes, definer),
     )  # fmt: skip
     for group in chain(*fused):
         makers.update((value, group) for value in group.outputs)

@@ -161,6 +161,7 @@ class Program:
     raw: dict[Value, Buffer]
     constants: dict[Buffer, Array]
     products: dict[tuple[float, tuple[Value, ...]], View]
+    masks: dict[bytes, View]
     layouts: dict[Value, Descriptor]
     node: Node | None
     _written: dict[Buffer, AnyCall]
@@ -186,7 +187,8 @@ class Program:
     def set_empty(self) -> None:
         """Begin without calls."""
         self.calls, self.node = [], None
-        self.views, self.raw, self.constants, self.products, self.layouts = {}, {}, {}, {}, {}
+        self.views, self.raw, self.constants, self.products = {}, {}, {}, {}
+        self.masks, self.layouts = {}, {}
         self._written, self._overwriting = {}, {}
 
     def _fed(self, value: Value, layout: Descriptor | None) -> Buffer:
@@ -371,6 +373,13 @@ class Program:
         buffer = Buffer(max(array.nbytes, LINE), is_outside=True)
         self.constants[buffer] = array
         return View(buffer, layout)
+
+    def mask(self, array: Array, layout: Descriptor) -> View:
+        """An array that several nodes may read, which is there once."""
+        key = array.tobytes()
+        if key not in self.masks:
+            self.masks[key] = self.fixed(array, layout)
+        return self.masks[key]
 
     def number_of(self, value: Value) -> float | None:
         """The number of a constant of one element; None for other values."""
