@@ -52,7 +52,8 @@ class OnednnPart(ArrayPart):
         self.old = {state.name: buffer for state, buffer in program.states.items()}
         writes = zip(graph.writes, program.new_states, strict=True)
         self.new = {write.state.name: buffer for write, buffer in writes}
-        self.arrays: dict[Buffer, Array] = {**dict(self.boundary_buffers), **self.small, **program.constants, **stays}
+        lasting = {**program.constants, **program.lasting, **stays}
+        self.arrays: dict[Buffer, Array] = {**dict(self.boundary_buffers), **self.small, **lasting}
         self.arena = checked(empty, (program.size,), np.uint8)
         self.is_ready = True
         self.forget_bindings()

@@ -19,7 +19,8 @@ from graphls.runtime.onednn.binding import Descriptor, Memory, Primitive, Role, 
 from graphls.runtime.onednn.calls import EARLY, AnyCall
 from graphls.runtime.onednn.iterations import Loop
 from graphls.runtime.onednn.library import library
-from graphls.runtime.onednn.numpy_nodes import RENAMES, Interpreted, OnArrays, is_check
+from graphls.runtime.onednn.numpy_indexing import is_sparse
+from graphls.runtime.onednn.numpy_nodes import RENAMES, Interpreted, OnArrays, SparseSums, is_check
 from graphls.runtime.onednn.order import in_order
 
 Array = np.ndarray[Any, Any]
@@ -154,24 +155,29 @@ class Program:
     which lie outside in row-major order; but inputs that are `fed` by another program have the layouts that it left
     them in, and outputs that are `free` have any, which `layouts` tells. A value has one view or several, in different
     layouts: the first is the result of its kernel, the others are results of reorders, each of which is done once.
+    `constants` and `lasting` are arrays outside that stay, of which calls write the latter.
     """
 
     calls: list[AnyCall]
     views: dict[Value, list[View]]
     raw: dict[Value, Buffer]
     constants: dict[Buffer, Array]
+    lasting: dict[Buffer, Array]
     products: dict[tuple[float, tuple[Value, ...]], View]
     masks: dict[bytes, View]
     layouts: dict[Value, Descriptor]
     node: Node | None
     _written: dict[Buffer, AnyCall]
     _overwriting: dict[Buffer, Value]
+    _sparse: set[Node]
 
     def __init__(
         self, graph: Graph, groups: Sequence[Group], fed: Mapping[Value, Descriptor] = MappingProxyType({}),
         free: Set[Value] = frozenset(),
     ) -> None:  # fmt: skip
         self.set_empty()
+        leaving = {*graph.outputs, *(write.value for write in graph.writes)}
+        self._sparse = {node for node in graph.nodes if is_sparse(node) and node.output not in leaving}
         self.inputs = [self._fed(value, fed.get(value)) for value in graph.inputs]
         self.states = {state: self._outside(state) for state in graph.states}
         for group in groups:
@@ -188,8 +194,8 @@ class Program:
         """Begin without calls."""
         self.calls, self.node = [], None
         self.views, self.raw, self.constants, self.products = {}, {}, {}, {}
-        self.masks, self.layouts = {}, {}
-        self._written, self._overwriting = {}, {}
+        self.masks, self.layouts, self.lasting = {}, {}, {}
+        self._written, self._overwriting, self._sparse = {}, {}, set()
 
     def _fed(self, value: Value, layout: Descriptor | None) -> Buffer:
         """An input, in row-major order or in the layout in which another program leaves it."""
@@ -300,16 +306,18 @@ class Program:
     def interpret(self, node: Node) -> None:
         """Append a node that NumPy computes; the result of what only renames its operand is the memory of that."""
         results: list[Buffer] = []
+        is_apart = node in self._sparse
         if node.primitive.name in RENAMES:
             self._rename(node.inputs[0], node.output)
             if not is_check(node):
                 return
         else:
-            results = [Buffer(v.type.nbytes) for v in node.outputs]
+            results = [Buffer(v.type.nbytes, is_outside=is_apart) for v in node.outputs]
             for value, buffer in zip(node.outputs, results, strict=True):
                 self.place(value, buffer)
         operands = [self.raw[v] if v in self.raw else self.plain(v).buffer for v in node.inputs]
-        self.append(Interpreted(node, operands, results))
+        self.append(SparseSums(node, operands, results) if is_apart else Interpreted(node, operands, results))
+        self.lasting.update((buffer, np.zeros(buffer.size, np.uint8)) for buffer in results if is_apart)
 
     def _rename(self, source: Value, value: Value) -> None:
         """Let a value be the elements of another one in row-major order."""
