@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -148,6 +149,7 @@ def test_losses_are_those_of_onnx_runtime(row: str, precision: str) -> None:
 
 @pytest.mark.parametrize(("shape", "target"), [
     ((3, 1, 1), (2, 3, 4, 5)), ((1, 1), (3, 4)), ((2, 16, 1, 1), (2, 16, 5, 5)), ((1, 5), (3, 5)), ((1,), (7,)),
+    ((), ()), ((), (2, 3)),
 ])  # fmt: skip
 def test_a_value_is_repeated_by_a_reorder(shape: Shape, target: Shape) -> None:
     def build(e: Builder, x: Value, y: Value) -> list[Value]:
@@ -179,3 +181,58 @@ def test_numpy_reads_a_constant_that_is_repeated() -> None:
 
     graph = graph_of(build, (3, 4))
     assert_same(graph, drawn(graph))
+
+
+@pytest.mark.parametrize(
+    ("shape", "starts", "stops", "steps"),
+    [
+        ((4, 5, 6), (0, 1, 0), (4, 3, 6), (1, 1, 1)),
+        ((4, 5, 6), (0, 1, 1), (4, 5, 6), (2, 2, 2)),
+        ((2, 3, 8, 9), (0, 0, 1, 0), (2, 3, 8, 7), (1, 1, 2, 3)),
+        ((5, 9), (1, 2), (5, 9), (4, 4)),
+        ((7,), (1,), (7,), (3,)),
+        ((2, 16, 6, 6), (0, 0, 2, 3), (2, 16, 4, 4), (1, 1, 1, 1)),
+    ],
+)
+def test_a_slice_and_its_gradient_move_a_part(shape: Shape, starts: Shape, stops: Shape, steps: Shape) -> None:
+    bounds = {"starts": starts, "stops": stops, "steps": steps}
+
+    def build(e: Builder, x: Value) -> list[Value]:
+        part = e.slice(x, **bounds)
+        return [part, e.slice_gradient(e.mul(part, part), shape=shape, **bounds)]
+
+    graph = graph_of(build, shape)
+    found = assert_same(graph, drawn(graph))
+    assert found["moves"] == 1 and not {"slice", "slice_gradient"} & found.keys()
+
+
+@pytest.mark.parametrize("channels", [(16, 16), (16, 24), (32, 16, 48), (5, 7), (24, 16)])
+@pytest.mark.parametrize("sizes", [(6, 6), (9,), (3, 4, 5)])
+def test_channels_are_joined_and_parted(channels: Sequence[int], sizes: Shape) -> None:
+    shapes = [(2, n, *sizes) for n in channels]
+    ends = np.cumsum([0, *channels])
+
+    def build(e: Builder, *inputs: Value) -> list[Value]:
+        *images, w = inputs
+        pads = (1,) * (2 * len(sizes))
+        ws = [e.slice(w, starts=(0,) * w.type.rank, stops=(n, n, *w.type.shape[2:]), steps=(1,) * w.type.rank)
+              for n in channels]  # fmt: skip
+        joined = e.concat(*(e.convolution(x, v, pads=pads) for x, v in zip(images, ws, strict=True)), axis=1)
+        total = e.convolution(joined, w, pads=pads)
+        parts = [
+            e.slice(total, starts=(0, a, *(0,) * len(sizes)), stops=(2, b, *sizes), steps=(1,) * (2 + len(sizes)))
+            for a, b in pairwise(map(int, ends))
+        ]
+        return [joined, *(e.relu(p) for p in parts)]
+
+    graph = graph_of(build, *shapes, (int(ends[-1]), int(ends[-1]), *(3,) * len(sizes)))
+    assert_same(graph, drawn(graph), 1e-4)
+
+
+def test_joined_channels_keep_their_blocks() -> None:
+    def build(e: Builder, x: Value, w: Value, v: Value) -> list[Value]:
+        y = e.convolution(x, w, pads=(1, 1, 1, 1))
+        return [e.convolution(e.concat(y, e.relu(y), axis=1), v, pads=(1, 1, 1, 1))]
+
+    graph = graph_of(build, (2, 16, 8, 8), (16, 16, 3, 3), (16, 32, 3, 3))
+    assert assert_same(graph, drawn(graph), 1e-4)["reorder"] == 4  # the images, the kernels and the result

@@ -35,9 +35,8 @@ LARGE = {
     "where": Sample((of(bool_, 300, 1, 9), f32(300, 9, 9), f32())),
     "cast": Sample((f32(300, 99),), {"dtype": int32}, low=-9.0, high=9.0),
     "slice_gradient": Sample(
-        (f32(300, 1, 9),), {"shape": (300, 30, 9), "starts": (0, 29, 0), "stops": (300, 30, 9), "steps": (1, 1, 1)}
+        (f32(300, 30, 5),), {"shape": (300, 30, 9), "starts": (0, 0, 0), "stops": (300, 30, 9), "steps": (1, 1, 2)}
     ),
-    "broadcast_to": Sample((of(int32),), {"shape": (300, 99)}),
     "greater": Sample((f32(300, 99), f32(99))),
     "logical_and": Sample((of(bool_, 300, 999), of(bool_, 300, 999))),
     "mod": Sample((of(int32, 300, 99), of(int32, 99)), integers=(-3, 3)),

@@ -60,10 +60,10 @@ class Maxima(PythonCall):
         rows = View(self.source.buffer, in_rows(self.source.layout))
         added = Primitive("sum", "reduction", library().engine, REDUCE_SUM, rows.layout, self.sums.layout,
                           *floats(0, 0), None)  # fmt: skip
-        adding = _execution(added, binding, {Role.SOURCE: rows, Role.RESULT: self.sums})
+        adding = binding.execution(added, {Role.SOURCE: rows, Role.RESULT: self.sums})
         views: dict[int, View] = {Role.SOURCE: self.source, Role.RESULT: self.result, Role.WORKSPACE: self.workspace}
         sums = binding.array(self.sums.buffer, Type(float32, self.sums.layout.shape))
-        return partial(self._compute, binding, added, adding, _execution(self.primitive, binding, views), sums)
+        return partial(self._compute, binding, added, adding, binding.execution(self.primitive, views), sums)
 
     def _compute(
         self, binding: Binding, _added: Primitive, adding: partial[int], pooling: partial[int], sums: Array
@@ -117,12 +117,6 @@ class _Positions(PythonCall):
         result += corners(steps, kind.shape[2:], at)
         result += images.reshape(*x.shape[:2], *[1] * len(kernel))
         return 0
-
-
-def _execution(primitive: Primitive, binding: Binding, views: Mapping[int, View]) -> partial[int]:
-    """The execution of a primitive on the memories of a binding."""
-    lib, memories = library(), {int(role): binding.memory(view) for role, view in views.items()}
-    return partial(lib.c.dnnl_primitive_execute, primitive.handle, lib.stream, len(memories), arguments(memories))
 
 
 def _memory(layout: Descriptor, array: Array) -> Memory:

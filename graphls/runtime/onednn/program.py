@@ -81,10 +81,7 @@ class Call:
 
     def bound(self, binding: Binding) -> partial[Any]:
         """The call on the memories of a binding."""
-        lib = library()
-        memories = {int(role): binding.memory(view) for role, view in self.views.items()}
-        execute = lib.c.dnnl_primitive_execute
-        return partial(execute, self.primitive.handle, lib.stream, len(memories), arguments(memories))
+        return binding.execution(self.primitive, self.views)
 
     def may_overwrite(self, buffer: Buffer) -> bool:
         """Whether the result may lie in the memory of an operand: a kernel by elements reads each before it writes."""
@@ -94,6 +91,12 @@ class Call:
         result = self.views.get(Role.RESULT)
         is_by_elements = self.primitive.kind == "elementwise" and result is not None
         return is_by_elements and all(result is not None and v.layout.equals(result.layout) for v in operands)
+
+
+def reorder_of(source: Descriptor, target: Descriptor) -> Primitive:
+    """The kernel that brings values from a layout into another one."""
+    engine = library().engine
+    return Primitive("reorder", "reorder", source, engine, target, engine, None)
 
 
 @dataclass(eq=False)
@@ -422,8 +425,12 @@ class Program:
 
     def broadcast(self, value: Value, shape: Sequence[int]) -> View:
         """A view of a value that repeats it to a shape: strides of axes along which it is repeated are 0."""
-        source = self.plain(value)
-        sizes = (*(1,) * (len(shape) - value.type.rank), *value.type.shape)
+        return self.repeated(self.reshaped(value, Descriptor.of(value.type)), shape)
+
+    def repeated(self, source: View, shape: Sequence[int]) -> View:
+        """A view that repeats another one in row-major order to a shape."""
+        shape = shape or (1,)
+        sizes = (*(1,) * (len(shape) - len(source.layout.shape)), *source.layout.shape)
         strides = [0 if n < wide else step for n, wide, step in zip(sizes, shape, row_major(sizes), strict=True)]
         return View(source.buffer, Descriptor.strided(shape, strides, source.layout.dtype), False)
 
@@ -451,8 +458,7 @@ class Program:
 
     def reorder(self, source: View, target: View) -> Call:
         """A copy of a view in the layout of another one."""
-        engine = library().engine
-        primitive = Primitive("reorder", "reorder", source.layout, engine, target.layout, engine, None)
+        primitive = reorder_of(source.layout, target.layout)
         return self._call(primitive, {Role.SOURCE: source, Role.RESULT: target})
 
     def _arrange(self) -> int:
@@ -518,6 +524,12 @@ class Binding:
 
     def _is_missing(self, buffer: Buffer) -> bool:
         return buffer.memory.is_outside and buffer.memory not in self._outside
+
+    def execution(self, primitive: Primitive, views: Mapping[int, View]) -> partial[int]:
+        """The execution of a primitive, which somebody else keeps, on the memories of views."""
+        lib, memories = library(), {int(role): self.memory(view) for role, view in views.items()}
+        execute = lib.c.dnnl_primitive_execute
+        return partial(execute, primitive.handle, lib.stream, len(memories), arguments(memories))
 
     def memory(self, view: View) -> Memory:
         """The memory of a view."""
