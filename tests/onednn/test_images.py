@@ -236,3 +236,44 @@ def test_joined_channels_keep_their_blocks() -> None:
 
     graph = graph_of(build, (2, 16, 8, 8), (16, 16, 3, 3), (16, 32, 3, 3))
     assert assert_same(graph, drawn(graph), 1e-4)["reorder"] == 4  # the images, the kernels and the result
+
+
+CONVOLUTIONS: list[tuple[Shape, Shape, dict[str, Any]]] = [
+    ((2, 3, 9, 8), (6, 3, 3, 3), {"pads": (1, 1, 1, 1)}),
+    ((1, 16, 8, 8), (32, 16, 1, 1), {"strides": (2, 2)}),
+    ((2, 24, 7, 7), (24, 1, 3, 3), {"groups": 24, "pads": (1, 1, 1, 1)}),
+    ((2, 6, 10, 9), (4, 3, 3, 2), {"groups": 2, "dilations": (2, 1), "pads": (0, 1, 2, 0)}),
+    ((2, 5, 12), (7, 5, 3), {"strides": (2,), "pads": (1, 1)}),
+    ((2, 8, 20), (8, 1, 5), {"groups": 8, "pads": (2, 2)}),
+    ((1, 4, 5, 6, 5), (8, 4, 2, 3, 2), {"pads": (1, 1, 0, 0, 1, 1)}),
+    ((2, 12, 6, 6), (12, 1, 5, 5), {"groups": 12, "pads": (2, 2, 2, 2)}),
+]
+
+
+@pytest.mark.parametrize(("shape", "weights", "attrs"), CONVOLUTIONS)
+def test_a_convolution_has_its_gradients(shape: Shape, weights: Shape, attrs: dict[str, Any]) -> None:
+    """Also those of a transposed one, whose result is the gradient of images."""
+
+    def build(e: Builder, x: Value, w: Value, b: Value) -> list[Value]:
+        y = e.convolution_add(x, w, b, **attrs)
+        g = e.mul(y, 0.5)
+        axes = tuple(i for i in range(len(shape)) if i != 1)
+        gw = e.convolution_weight_gradient(x, g, shape=weights, **attrs)
+        return [y, e.convolution_input_gradient(g, w, shape=shape, **attrs), gw, e.sum(g, axis=axes, keepdims=False)]
+
+    graph = graph_of(build, shape, weights, weights[:1])
+    found = assert_same(graph, drawn(graph), 1e-4)
+    assert found["convolution, gradient of kernels"] == 1 and not found["reduction"]
+    arrays = drawn(graph)
+    arrays[2][-1] = np.nan  # kernels leave padding out, where NumPy multiplies infinities by zeros
+    assert_same(graph, arrays, 1e-4)
+
+
+def test_a_sum_that_the_images_of_a_convolution_depend_on_is_apart() -> None:
+    def build(e: Builder, x: Value, g: Value) -> list[Value]:
+        total = e.sum(g, axis=(0, 2, 3), keepdims=True)
+        shape = (4, 3, 3, 3)
+        return [total, e.convolution_weight_gradient(e.mul(x, e.sum(total)), g, shape=shape, pads=(1, 1, 1, 1))]
+
+    graph = graph_of(build, (2, 3, 5, 5), (2, 4, 5, 5))
+    assert_same(graph, drawn(graph), 1e-4)

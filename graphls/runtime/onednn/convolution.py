@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from graphls.ir.graph import Node, Value
 from graphls.ir.types import Type
+from graphls.primitives.primitive import normalise_axes
 from graphls.primitives.windows import Geometry
 from graphls.runtime.onednn.binding import Descriptor, Primitive, Query, Role, dims
 from graphls.runtime.onednn.library import library
-from graphls.runtime.onednn.program import Program, View
+from graphls.runtime.onednn.program import Group, Program, View
 from graphls.runtime.onednn.registry import rule
 
 TRAINING = 64
@@ -80,14 +82,46 @@ def _convolution_input_gradient(program: Program, node: Node) -> None:
 
 @rule("convolution_weight_gradient")
 def _convolution_weight_gradient(program: Program, node: Node) -> None:
+    _weight_gradient(program, node, None)
+
+
+def _weight_gradient(program: Program, node: Node, sums: Value | None) -> None:
+    """The gradient of kernels and, in the same kernel, the sums of that of the images by channel."""
     x, g = node.inputs
     shapes = _Shapes(node, x.type, node.output.type, g.type)
+    by_channel = None if sums is None else Descriptor.of(g.type.with_shape(g.type.shape[1:2]))
     kernel = Primitive("convolution, gradient of kernels", "convolution_backward_weights", library().engine, DIRECT,
-                       shapes.x, shapes.w, None, shapes.y, *shapes.windows, shapes.forward(), None)  # fmt: skip
+                       shapes.x, shapes.w, by_channel, shapes.y, *shapes.windows, shapes.forward(by_channel),
+                       None)  # fmt: skip
     gradient = program.scratch(kernel.layout(Query.WEIGHTS_GRADIENT))
-    program.run(kernel, {
+    views: dict[int, View] = {
         Role.SOURCE: program.read(x, kernel.layout(Query.SOURCE)),
         Role.RESULT_GRADIENT: program.read(g, kernel.layout(Query.RESULT_GRADIENT)), Role.WEIGHTS_GRADIENT: gradient,
-    })  # fmt: skip
+    }  # fmt: skip
+    if sums is not None and by_channel is not None:
+        views[Role.BIAS_GRADIENT] = program.scratch(by_channel)
+        program.alias(sums, View(views[Role.BIAS_GRADIENT].buffer, Descriptor.of(sums.type)))
+    program.run(kernel, views)
     plain = program.converted(gradient, Descriptor.of(shapes.weights_type))
     program.alias(node.output, View(plain.buffer, Descriptor.of(node.output.type)))
+
+
+def weight_gradients(nodes: Sequence[Node], takes: Callable[[Node], bool]) -> Iterator[Group]:
+    """The groups of gradients of kernels and biases: sums, by channel, of the images from which both come.
+
+    A sum comes after the images of the convolution, which then do not depend on it.
+    """
+    sums = {node.inputs[0]: node for node in nodes if node.primitive.name == "sum" and _is_by_channel(node)}
+    places = {value: number for number, node in enumerate(nodes) for value in node.outputs} if sums else {}
+    for node in nodes:
+        if node.primitive.name == "convolution_weight_gradient" and node.inputs[1] in sums:
+            x, total = node.inputs[0], sums[node.inputs[1]]
+            if places.get(x, -1) < places[total.output] and takes(node) and takes(total):
+                del sums[node.inputs[1]]
+                emit = partial(_weight_gradient, node=node, sums=total.output)
+                yield Group((node,), node.inputs, (node.output, total.output), emit)
+
+
+def _is_by_channel(node: Node) -> bool:
+    rank = node.inputs[0].type.rank
+    return rank > 2 and normalise_axes(node.attrs.get("axis"), rank) == (0, *range(2, rank))

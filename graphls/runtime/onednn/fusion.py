@@ -8,6 +8,7 @@ from itertools import chain
 
 from graphls.ir.graph import Graph, Node, Value, definers, uses
 from graphls.runtime.onednn.activations import activations
+from graphls.runtime.onednn.convolution import weight_gradients
 from graphls.runtime.onednn.layer_norm import layer_normalisations
 from graphls.runtime.onednn.max_pooling import poolings
 from graphls.runtime.onednn.normalisation import normalisations
@@ -26,8 +27,8 @@ def groups_of(
 
     `rule_of` gives the rule of a node, which takes the node and those that have joined it; `joins` says whether a node
     can join a group whose result it reads, `takes` whether a node has a kernel. A normalisation, an activation, a layer
-    of LSTM, or the gradient of a softmax or of a max pooling, is one group, whose results stand for those of the nodes
-    that it replaces; nodes that nobody reads any more are left out.
+    of LSTM, or the gradient of a softmax, of a max pooling or of a convolution's weights, is one group, whose results
+    stand for those of the nodes that it replaces; nodes that nobody reads any more are left out.
     """
     makers = {value: _single(node, rule_of) for node in graph.nodes for value in node.outputs}
     results = (*graph.outputs, *(write.value for write in graph.writes))
@@ -36,6 +37,7 @@ def groups_of(
         normalisations(graph.nodes, definer), layer_normalisations(graph.nodes, definer),
         softmax_gradients(graph.nodes, definer), poolings(graph.nodes, results, definer),
         activations(graph.nodes, definer), layers(graph.nodes, definer), selections(graph.nodes, definer),
+        weight_gradients(graph.nodes, takes),
     )  # fmt: skip
     for group in chain(*fused):
         makers.update((value, group) for value in group.outputs)
