@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 import graphls
+import graphls.onnx
 from graphls import nn, ops
 from graphls.ir import interpret
 from graphls.runtime.onednn.loops import MOST_CALLS
@@ -157,6 +161,44 @@ def test_nan_and_infinities_spread_as_in_onnx_runtime(name: str, number: float) 
         results.append([value.asnumpy(), gradient.asnumpy(), *(g.asnumpy() for g in others)])
     for a, b in zip(*results, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("is_long", [False, True], ids=["of one length", "of several lengths"])
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize(
+    ("operator", "gates", "options"),
+    [("LSTM", 4, {}), ("GRU", 3, {"linear_before_reset": 1}), ("GRU", 3, {"linear_before_reset": 0}), ("RNN", 1, {})],
+    ids=["LSTM", "GRU", "GRU, reset first", "RNN"],
+)
+def test_a_recurrent_operator_of_onnx_is_one_segment(
+    operator: str, gates: int, options: dict[str, Any], direction: str, is_long: bool, tmp_path: Path
+) -> None:
+    directions, hidden = 2 if direction == "bidirectional" else 1, 8
+    shapes = {"w": (gates * hidden, 5), "r": (gates * hidden, hidden), "b": (2 * gates * hidden,)}
+    weights = {name: RNG.normal(0, 0.4, (directions, *shape)).astype(np.float32) for name, shape in shapes.items()}
+    if is_long:
+        weights["lengths"] = LENGTHS
+    x = SEQUENCES.transpose(1, 0, 2).copy()
+    node = helper.make_node(operator, ["x", *weights], ["y"], hidden_size=hidden, direction=direction, **options)
+    ends = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+        for name, shape in (("x", x.shape), ("y", (len(x), directions, x.shape[1], hidden)))
+    ]
+    constants = [numpy_helper.from_array(array, name) for name, array in weights.items()]
+    graph = helper.make_graph([node], "layer", ends[:1], ends[1:], constants)
+    file = tmp_path / "layer.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), file)
+    results = []
+    for engine in ("onednn", "onnxruntime"):
+        cell = graphls.onnx.load(file)
+        learned = graphls.ParameterTuple(cell.trainable_params())
+        function = graphls.value_and_grad(lambda x, cell=cell: ops.sum(ops.sin(cell(x))), 0, weights=learned)
+        step = graphls.compile(function, x, engine=engine)
+        assert {segment.engine for segment in step.plan.segments} == {engine}
+        value, (gradient, others) = step(x)
+        results.append([value.asnumpy(), gradient.asnumpy(), *(g.asnumpy() for g in others)])
+    for a, b in zip(*results, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
 
 
 MATRIX = RNG.normal(size=(3, 3)).astype(np.float32) * 0.5
