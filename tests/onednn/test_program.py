@@ -94,3 +94,15 @@ def test_a_constant_of_another_float_is_given_back_as_it_is() -> None:
         lambda x: (x * 2.0, graphls.Tensor(np.full((3, 2), 1.5), graphls.bfloat16)), X, engine="onednn"
     )
     assert (step(X)[1].float().asnumpy() == 1.5).all()
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize(("axes", "is_product"), [((0,), True), ((0, 1), True), ((1,), False), ((0, 1, 2, 3), False)])
+def test_sums_over_the_first_axes_move_nothing(axes: tuple[int, ...], is_product: bool) -> None:
+    x = X.copy()
+    x[0, 0, 0, 0], x[1, 1, 1, 1], x[0, 2, 2, 2], x[1, 2, 2, 2] = np.nan, np.inf, np.inf, -np.inf
+    step = graphls.compile(lambda x: (ops.sum(x, axes), ops.mean(x, axes)), X, engine="onednn")
+    assert kinds(step)["sums of columns"] == (2 if is_product else 0)
+    for data in (X, x):
+        for result, expected in zip(step(data), (data.sum(axes), data.mean(axes)), strict=True):
+            np.testing.assert_allclose(result.asnumpy(), expected, rtol=1e-5, atol=1e-5)

@@ -64,7 +64,7 @@ def test_a_mask_is_there_once() -> None:
 
     step = graphls.compile(twice, x, engine="onednn")
     (part,) = step._session.first
-    assert kinds(step)["selection"] == 2 and len(part.program.masks) == 2
+    assert kinds(step)["selection"] == 2 and len(part.program.arrays) == 2
     with np.errstate(invalid="ignore"):
         expected = np.where(CAUSAL, -np.inf, np.tanh(np.where(CAUSAL, 0, x)))
     np.testing.assert_allclose(step(x).asnumpy(), expected, rtol=1e-6)

@@ -167,7 +167,7 @@ class Program:
     constants: dict[Buffer, Array]
     lasting: dict[Buffer, Array]
     products: dict[tuple[float, tuple[Value, ...]], View]
-    masks: dict[bytes, View]
+    arrays: dict[bytes, View]
     layouts: dict[Value, Descriptor]
     node: Node | None
     _written: dict[Buffer, AnyCall]
@@ -197,7 +197,7 @@ class Program:
         """Begin without calls."""
         self.calls, self.node = [], None
         self.views, self.raw, self.constants, self.products = {}, {}, {}, {}
-        self.masks, self.layouts, self.lasting = {}, {}, {}
+        self.arrays, self.layouts, self.lasting = {}, {}, {}
         self._written, self._overwriting, self._sparse = {}, {}, set()
 
     def _fed(self, value: Value, layout: Descriptor | None) -> Buffer:
@@ -385,12 +385,12 @@ class Program:
         self.constants[buffer] = array
         return View(buffer, layout)
 
-    def mask(self, array: Array, layout: Descriptor) -> View:
-        """An array that several nodes may read, which is there once."""
+    def shared(self, array: Array, layout: Descriptor) -> View:
+        """An array that is there before the first step, once for all that ask for its bytes."""
         key = array.tobytes()
-        if key not in self.masks:
-            self.masks[key] = self.fixed(array, layout)
-        return self.masks[key]
+        if key not in self.arrays:
+            self.arrays[key] = self.fixed(array, layout)
+        return View(self.arrays[key].buffer, layout)
 
     def number_of(self, value: Value) -> float | None:
         """The number of a constant of one element; None for other values."""

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import gcd, prod
 
-from graphls.ir.graph import Node
+import numpy as np
+
+from graphls.ir.graph import Node, Value
+from graphls.ir.types import Type
 from graphls.primitives.primitive import normalise_axes
 from graphls.runtime.onednn.algorithms import DIV
 from graphls.runtime.onednn.binding import DATA_TYPES, Descriptor, Primitive, Role, floats
@@ -22,20 +26,19 @@ ITEM_SIZES = {code: kind.itemsize for kind, code in DATA_TYPES.items()}
 
 @rule("sum", "mean")
 def _sum(program: Program, node: Node) -> None:
-    """The sum of the last axis of a matrix, into which the other order of axes is brought; its kernel is a fast one."""
-    x, dtype = node.inputs[0], DATA_TYPES[node.output.type.dtype]
+    """Sums over the first axes by a product, others by the last axis of a matrix, into which the axes are brought.
+
+    For these there are fast kernels.
+    """
+    x = node.inputs[0]
     axes = normalise_axes(node.attrs.get("axis"), x.type.rank)
     rest = [i for i in range(x.type.rank) if i not in axes]
     count = prod(x.type.shape[i] for i in axes)
     source = program.read(x)
-    order = (*rest, *axes)
-    if order:
-        moved = source.layout.permuted(order)
-        source = program.converted(
-            View(source.buffer, moved), Descriptor.plain([x.type.shape[i] for i in order], dtype)
-        )
-    rows = View(source.buffer, Descriptor.plain((x.type.size // count, count), dtype))
-    result = by_row(program, rows, REDUCE_SUM)
+    if axes == tuple(range(len(axes))) and 1 < count < x.type.size and source.layout.is_plain:
+        result = _by_column(program, source, x.type.with_shape((count, x.type.size // count)))
+    else:
+        result = by_row(program, _rows(program, x, source, (*rest, *axes), count), REDUCE_SUM)
     if node.primitive.name == "mean" and count > 1:
         totals = result.layout
         mean, divisor = program.scratch(totals), program.number(float(count), 2)
@@ -44,6 +47,25 @@ def _sum(program: Program, node: Node) -> None:
         program.run(kernel, {Role.SOURCE: result, Role.SOURCE_1: divisor, Role.RESULT: mean})
         result = mean
     program.alias(node.output, View(result.buffer, Descriptor.of(node.output.type)))
+
+
+def _rows(program: Program, x: Value, source: View, order: Sequence[int], count: int) -> View:
+    """A value as a matrix, whose rows have the last axes of an order."""
+    dtype = source.layout.dtype
+    if order:
+        moved = View(source.buffer, source.layout.permuted(order))
+        source = program.converted(moved, Descriptor.plain([x.type.shape[i] for i in order], dtype))
+    return View(source.buffer, Descriptor.plain((x.type.size // count, count), dtype))
+
+
+def _by_column(program: Program, source: View, kind: Type) -> View:
+    """The sums of the columns of a matrix: the product of ones with it, which moves nothing."""
+    matrix, (count, size) = Descriptor.of(kind), kind.shape
+    of_ones, totals = kind.with_shape((1, count)), program.scratch(Descriptor.of(kind.with_shape((1, size))))
+    ones = program.shared(np.ones(of_ones.shape, kind.dtype.numpy), Descriptor.of(of_ones))
+    kernel = Primitive("sums of columns", "matmul", library().engine, ones.layout, matrix, None, totals.layout, None)
+    program.run(kernel, {Role.SOURCE: ones, Role.WEIGHTS: View(source.buffer, matrix), Role.RESULT: totals})
+    return totals
 
 
 def by_row(program: Program, rows: View, algorithm: int) -> View:

@@ -54,10 +54,10 @@ class Selection:
         result = program.written(self.node.output, Descriptor.of(self.node.output.type))
         views: dict[int, View] = {
             Role.SOURCE: program.reshaped(self.value, self.layout), Role.RESULT: View(result.buffer, self.layout),
-            Role.SOURCE_1: program.mask(self.keeps, self.mask_layout),
+            Role.SOURCE_1: program.shared(self.keeps, self.mask_layout),
         }  # fmt: skip
         if role is not None:
-            views[role] = program.mask(self.number, self.mask_layout)
+            views[role] = program.shared(self.number, self.mask_layout)
         program.run(kernel, views)
 
 
