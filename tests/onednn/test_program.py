@@ -106,3 +106,19 @@ def test_sums_over_the_first_axes_move_nothing(axes: tuple[int, ...], is_product
     for data in (X, x):
         for result, expected in zip(step(data), (data.sum(axes), data.mean(axes)), strict=True):
             np.testing.assert_allclose(result.asnumpy(), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(6, 5), (2, 6, 5), (2, 3, 6, 5)])
+def test_sums_and_factors_are_operations_behind_a_product(shape: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(0)
+    x, w, y = (rng.normal(size=s).astype(np.float32) for s in (shape, (5, 7), (*shape[:-1], 7)))
+    scale = np.float32(0.3)
+
+    def build(x: Any, w: Any, y: Any, scale: Any) -> Any:
+        return y + (ops.matmul(x, w) * scale + y), ops.matmul(x, w + 1.0) * scale
+
+    step = graphls.compile(build, x, w, y, scale, engine="onednn")
+    assert kinds(step)["matrix product"] == 2 and kinds(step)["elementwise"] == 1
+    first, second = step(x, w, y, scale)
+    np.testing.assert_allclose(first.asnumpy(), x @ w * scale + y + y, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(second.asnumpy(), x @ (w + 1) * scale, rtol=1e-5, atol=1e-5)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from math import prod
 
 from graphls.ir.graph import Node, Value
 from graphls.ir.types import Type
-from graphls.runtime.onednn.binding import Descriptor, Primitive, Query, Role
+from graphls.runtime.onednn.algorithms import ADD, MUL
+from graphls.runtime.onednn.binding import Attributes, Descriptor, Primitive, Query, Role
+from graphls.runtime.onednn.elementwise import elementwise
 from graphls.runtime.onednn.library import library
-from graphls.runtime.onednn.program import Program, View
-from graphls.runtime.onednn.registry import rule
+from graphls.runtime.onednn.program import Group, Program, View
+from graphls.runtime.onednn.registry import CONDITIONS, JOINS, RULES
 
 
 def _one_batch(node: Node) -> bool:
@@ -18,19 +21,37 @@ def _one_batch(node: Node) -> bool:
     return a.rank == b.rank or b.rank == 2
 
 
-@rule("matmul", where=_one_batch)
-def _matmul(program: Program, node: Node) -> None:
-    _product(program, node, None)
+def _joins(group: Group, node: Node) -> bool:
+    """Whether a node multiplies the result of a product by one number, such as the inverse of a loss scale, or adds an
+    array, before the update; a state would be overwritten by an elementwise kernel only."""
+    result = group.outputs[0]
+    name, others = node.primitive.name, [v for v in node.inputs if v is not result]
+    if node.phase == "update" or name not in _BEHIND or len(others) != 1 or len(group.nodes) > MOST:
+        return False
+    is_number = name == "mul" and others[0].type.size == 1
+    return node.output.type == result.type and (is_number or (name == "add" and others[0].type == result.type))
 
 
-@rule("matmul_add")
-def _matmul_add(program: Program, node: Node) -> None:
-    _product(program, node, node.inputs[2])
+def _products(program: Program, nodes: Sequence[Node]) -> None:
+    """The rule of a product, and of nodes that are operations behind it."""
+    _product(program, nodes[0], nodes[1:])
 
 
-def _product(program: Program, node: Node, bias: Value | None) -> None:
+MOST = 4
+"""The most operations behind a product."""
+
+_BEHIND: Mapping[str, int] = {"mul": MUL, "add": ADD}
+
+for _name in ("matmul", "matmul_add"):
+    RULES[_name], JOINS[_name] = _products, _joins
+CONDITIONS["matmul"] = _one_batch
+
+
+def _product(program: Program, node: Node, behind: Sequence[Node]) -> None:
     """A matrix product; transposed operands are the same memory with other strides."""
     a, b = node.inputs[:2]
+    bias = node.inputs[2] if len(node.inputs) > 2 else None
+    value = behind[-1].output if behind else node.output
     first = _matrix(program, a, bool(node.attrs.get("transpose_a")))
     second = _matrix(program, b, bool(node.attrs.get("transpose_b")))
     shape = node.output.type.shape
@@ -41,7 +62,7 @@ def _product(program: Program, node: Node, bias: Value | None) -> None:
             rows = prod(a.type.shape[:-1])
             first = View(program.plain(a).buffer, Descriptor.of(a.type.with_shape((rows, a.type.shape[-1]))))
             shape = (rows, shape[-1])
-    result = program.written(node.output, Descriptor.of(node.output.type.with_shape(shape)))
+    result = program.written(value, Descriptor.of(node.output.type.with_shape(shape)))
     views: dict[int, View] = {Role.SOURCE: first, Role.WEIGHTS: second, Role.RESULT: result}
     added: Descriptor | None = None
     if bias is not None:
@@ -50,12 +71,24 @@ def _product(program: Program, node: Node, bias: Value | None) -> None:
     layout = second.layout
     if program.is_before_loop(second):
         layout = Descriptor.any(layout.shape, layout.dtype)
+    attributes = Attributes()
+    for before, later in zip((node, *behind), behind, strict=False):
+        operand = later.inputs[1 if later.inputs[0] is before.output else 0]
+        view = program.reshaped(
+            operand, Descriptor.plain((1,) * len(shape)) if operand.type.size == 1 else result.layout
+        )
+        views[attributes.binary(_BEHIND[later.primitive.name], view.layout)] = view
     kernel = Primitive("matrix product", "matmul", library().engine, first.layout, layout, added, result.layout,
-                       None)  # fmt: skip
+                       attributes)  # fmt: skip
+    if kernel.is_reference and behind:
+        _product(program, node, ())
+        for later in behind:
+            elementwise(program, (later,))
+        return
     views[Role.WEIGHTS] = program.converted(second, kernel.layout(Query.WEIGHTS))
     program.run(kernel, views)
     if shape != node.output.type.shape:
-        program.alias(node.output, View(result.buffer, Descriptor.of(node.output.type)))
+        program.alias(value, View(result.buffer, Descriptor.of(node.output.type)))
 
 
 def _matrix(program: Program, value: Value, is_transposed: bool) -> View:
