@@ -105,6 +105,19 @@ def test_a_max_pooling_keeps_nan_and_infinities(shape: Shape, attrs: dict[str, A
     assert_same(graph, arrays)
 
 
+def test_the_gradient_of_a_max_pooling_stays_in_blocks() -> None:
+    def build(e: Builder, x: Value, w: Value) -> list[Value]:
+        y = e.convolution(x, w, pads=(1, 1, 1, 1))
+        attrs: dict[str, Any] = {"kernel": (2, 2), "strides": (2, 2)}
+        pooled, positions = e.max_pool(y, **attrs)
+        e.phase = "backward"
+        g = lookup("max_pool").vjp(e, (e.mul(pooled, 2.0), None), y, pooled, positions, **attrs)
+        return [e.convolution_input_gradient(g, w, shape=x.type.shape, pads=(1, 1, 1, 1))]
+
+    graph = graph_of(build, (2, 16, 8, 8), (16, 16, 3, 3))
+    assert assert_same(graph, drawn(graph), 1e-4)["reorder"] == 4  # the images, the kernels twice and the result
+
+
 def test_a_window_of_least_numbers_has_its_maximum() -> None:
     graph = graph_of(lambda e, x: [e.max_pool(x, kernel=(2, 2), strides=(2, 2))[0]], (1, 3, 4, 4))
     x = np.full((1, 3, 4, 4), -np.inf, np.float32)

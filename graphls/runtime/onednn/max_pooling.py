@@ -191,14 +191,18 @@ class _MaxPooling:
     def __init__(self, node: Node, gradients: Sequence[Node]) -> None:
         self.node, self.gradients = node, gradients
 
-    def groups(self, definer: Mapping[Value, Node], readers: Mapping[Value, list[Node]]) -> Iterator[Group]:
+    def groups(
+        self, definer: Mapping[Value, Node], readers: Mapping[Value, list[Node]], results: Collection[Value]
+    ) -> Iterator[Group]:  # fmt: skip
         """The groups of both passes."""
         yield Group((self.node,), self.node.inputs, self.node.outputs, self.emit)
         for node in self.gradients:
             maker, shape = definer.get(node.inputs[0]), self.node.inputs[0].type.shape
             g = maker.inputs[0] if maker is not None and maker.primitive.name == "reshape" else node.inputs[0]
             images = [n.output for n in readers.get(node.output, ()) if _is_image(n, shape)]
-            emit = partial(self.emit_gradient, g=g, flat=node.output, images=images)
+            is_read = node.output in results or len(images) < len(readers.get(node.output, ()))
+            flat = node.output if is_read else None
+            emit = partial(self.emit_gradient, g=g, flat=flat, images=images)
             yield Group((node,), (g, self.node.outputs[1]), (node.output, *images), emit)
 
     def emit(self, program: Program) -> None:
@@ -206,7 +210,7 @@ class _MaxPooling:
         self.kernel, workspace = _pooled(program, self.node)
         program.alias(self.node.outputs[1], workspace)
 
-    def emit_gradient(self, program: Program, g: Value, flat: Value, images: Sequence[Value]) -> None:
+    def emit_gradient(self, program: Program, g: Value, flat: Value | None, images: Sequence[Value]) -> None:
         """Append the backward kernel."""
         x, y = (v.type for v in (self.node.inputs[0], self.node.outputs[0]))
         kernel = Primitive("max pooling, gradient", "pooling_backward", library().engine, MAXIMUM, Descriptor.any_of(x),
@@ -223,8 +227,9 @@ class _MaxPooling:
         })  # fmt: skip
         for image in images:
             program.alias(image, result)
-        plain = program.converted(result, Descriptor.of(x), images[0] if images else None)
-        program.alias(flat, View(plain.buffer, Descriptor.of(flat.type)))
+        if flat is not None:
+            plain = program.converted(result, Descriptor.of(x), images[0] if images else None)
+            program.alias(flat, View(plain.buffer, Descriptor.of(flat.type)))
 
 
 def _is_image(node: Node, shape: tuple[int, ...]) -> bool:
@@ -238,7 +243,7 @@ def poolings(nodes: Sequence[Node], results: Collection[Value], definer: Mapping
     for node in pooled:
         gradients = _gradients(node, readers, results)
         if gradients is not None:
-            yield from _MaxPooling(node, gradients).groups(definer, readers)
+            yield from _MaxPooling(node, gradients).groups(definer, readers, results)
 
 
 def _gradients(node: Node, readers: Mapping[Value, list[Node]], results: Collection[Value]) -> list[Node] | None:
