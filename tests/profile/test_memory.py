@@ -197,5 +197,3 @@ def test_the_largest_values_come_first() -> None:
     step, _ = STEPS["images"]("numpy")
     sizes = [held.bytes for held in memory_of(step.graph, "cpu").live]
     assert sizes == sorted(sizes, reverse=True) and sizes[-1] > 0
-
-

@@ -58,7 +58,7 @@ def test_hostile_names_stay_in_their_row(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_hostile_program_is_profiled(backend: str, tmp_path: Path) -> None:
     """Names that ONNX Runtime would write into its JSON as they are."""
-    source = f'''
+    source = f"""
 from graphls import nn, ops
 
 class Hostile(nn.Cell):
@@ -68,7 +68,7 @@ class Hostile(nn.Cell):
 
     def construct(self, x):
         return ops.exp(list(self.name_cells().values())[0](x))
-'''
+"""
     names = run_in_hostile_file(source, tmp_path)
     net = names["Hostile"](Net(identity, name='"}]\\_kernel_time"\u202e权重'))
     step = graphls.compile(scaled_cell(net), X, Y, backend=backend)

@@ -16,6 +16,7 @@ from graphls.ir import engines, walk
 from graphls.ir.errors import GraphRuntimeError
 from graphls.runtime import profiled_plan
 from graphls.runtime.engines import Numpy
+from graphls.runtime.onednn.engine import Onednn
 from graphls.runtime.onnxruntime import profiled
 from graphls.runtime.openvino.profiled import ProfiledOpenvinoPart
 from tests.backends.test_plan import X, Y, states, trained
@@ -23,7 +24,11 @@ from tests.profile.test_measure import dropout
 from tests.profile.test_report import check_nesting, check_trace
 
 NEEDS_OPENVINO = pytest.mark.skipif(find_spec("openvino") is None, reason="OpenVINO is not installed")
-ENGINES = ["onnxruntime", "numpy", "mixed", pytest.param("openvino", marks=NEEDS_OPENVINO)]
+NEEDS_ONEDNN = pytest.mark.skipif(not Onednn().version(), reason="oneDNN is not installed")
+ENGINES = [
+    "onnxruntime", "numpy", "mixed", pytest.param("openvino", marks=NEEDS_OPENVINO),
+    pytest.param("onednn", marks=NEEDS_ONEDNN),
+]  # fmt: skip
 
 
 def settled(engine: str, monkeypatch: pytest.MonkeyPatch) -> graphls.Compiled:
@@ -44,7 +49,7 @@ def test_every_kernel_is_that_of_a_node_and_has_an_engine(engine: str, monkeypat
     nodes = set(walk(step.graph))
     kernels = [k for run in profile.runs for k in run.kernels]
     others = {(k.node, k.operator) for k in kernels if k.node not in nodes}
-    assert others <= {(None, "Identity"), (None, "overflow_start")}
+    assert others <= {(None, "Identity"), (None, "overflow_start"), (None, "copy, NumPy")}
     assert {profile.engine_of(k) for k in kernels} == {row.engine for row in step.plan.segments}
     if engine == "mixed":
         assert {row.engine for row in step.plan.segments} == {"numpy", "onnxruntime"}
@@ -74,6 +79,7 @@ def test_the_times_of_segments_add_up(engine: str, monkeypatch: pytest.MonkeyPat
     text = str(profile)
     assert "(between them)" in text and " if false" in text and "ms under the profiler are between the segments" in text
     assert ("NumPy" in text) == (engine in ("numpy", "mixed")) and ("OpenVINO 2" in text) == (engine == "openvino")
+    assert ("oneDNN 3" in text) == (engine == "onednn")
     assert ("ONNX Runtime" in text) == (engine != "numpy")
     assert "if false" in profile._repr_html_()
 

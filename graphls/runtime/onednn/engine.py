@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from graphls.base.errors import GraphRuntimeError, GraphValueError
@@ -9,7 +10,7 @@ from graphls.ir.graph import Node
 from graphls.ir.plan import Segment
 
 if TYPE_CHECKING:
-    from graphls.runtime.engine import Part, PlanContext
+    from graphls.runtime.engine import Part, PlanContext, ProfiledPart
 
 
 class Onednn:
@@ -56,3 +57,13 @@ class Onednn:
         from graphls.runtime.onednn.part import OnednnPart
 
         return OnednnPart(segment, context)
+
+    def profiled(self, segment: Segment, context: PlanContext, folder: Path) -> ProfiledPart:
+        """The calls for a segment, each of which is timed."""
+        from graphls.runtime.onednn.profiled import ProfiledOnednnPart
+
+        return ProfiledOnednnPart(segment, context)
+
+    def title(self, device: str) -> str:
+        """oneDNN with its version."""
+        return f"oneDNN {self.version()}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -24,7 +24,7 @@ from graphls.runtime.onednn.numpy_nodes import Interpreted
 from graphls.runtime.onednn.program import Binding, Program
 from graphls.runtime.onednn.rules import joins, rule_of, takes
 
-_SUCCESS: Mapping[int | None, None] = {0: None, None: None}
+SUCCESS: Mapping[int | None, None] = {0: None, None: None}
 """What becomes of the status of a call: any but 0, or None for NumPy, is a KeyError, which C raises without Python."""
 
 
@@ -76,7 +76,11 @@ class OnednnPart(ArrayPart):
         binding: Binding = self.turn()
         self.bind_step(binding, fed)
         self.left = iter(binding.calls)
-        return partial(deque, map(_SUCCESS.__getitem__, map(partial.__call__, self.left)), 0)
+        return self._running(self.left)
+
+    def _running(self, calls: Iterator[partial[Any]]) -> partial[object]:
+        """A callable that makes all calls."""
+        return partial(deque, map(SUCCESS.__getitem__, map(partial.__call__, calls)), 0)
 
     def failed(self, error: Exception) -> Exception:
         """The user's error, with the line of the call; no state has been written."""

@@ -172,6 +172,7 @@ class Program:
     node: Node | None
     _written: dict[Buffer, AnyCall]
     _overwriting: dict[Buffer, Value]
+    _nodes: dict[Value, Node]
     _sparse: set[Node]
 
     def __init__(
@@ -186,7 +187,7 @@ class Program:
         for group in groups:
             self.node = group.nodes[-1]
             group.emit(self)
-        self.node = None
+            self._nodes.update(dict.fromkeys(group.outputs, self.node))
         self.outputs = [self._free_result(v) if v in free else self._result(v) for v in graph.outputs]
         self.new_states = [self._new_state(write) for write in graph.writes]
         self._order()
@@ -197,7 +198,7 @@ class Program:
         """Begin without calls."""
         self.calls, self.node = [], None
         self.views, self.raw, self.constants, self.products = {}, {}, {}, {}
-        self.arrays, self.layouts, self.lasting = {}, {}, {}
+        self.arrays, self.layouts, self.lasting, self._nodes = {}, {}, {}, {}
         self._written, self._overwriting, self._sparse = {}, {}, set()
 
     def _fed(self, value: Value, layout: Descriptor | None) -> Buffer:
@@ -259,12 +260,13 @@ class Program:
 
     def _copy(self, value: Value, target: Buffer, is_to_state: bool = False) -> None:
         """Append a copy of a value to a buffer outside."""
+        self.node = self._nodes.get(value)
         if value in self.raw:
             source = self.raw[value]
             if is_to_state and source.is_outside and source not in self.constants:  # it lies elsewhere in each step
                 source = Buffer(value.type.nbytes)
-                self.append(Copy(self.raw[value], source, value.type))
-            self.append(Copy(source, target, value.type, is_to_state))
+                self.append(Copy(self.raw[value], source, value.type, node=self.node))
+            self.append(Copy(source, target, value.type, is_to_state, self.node))
         else:
             self.append(self.reorder(self.views[value][0], View(target, Descriptor.of(exchanged(value.type)))))
 
