@@ -16,7 +16,7 @@ from graphls.runtime.onednn.expressions import NAMES
 from graphls.runtime.onednn.rules import RULES, takes
 from graphls.runtime.plan import PlanSession
 
-APART = {"constant", "scan"}
+APART = {"cast", "constant", "scan"}
 SPECIAL = (np.nan, np.inf, -np.inf, -0.0)
 
 

@@ -9,14 +9,13 @@ from math import isfinite
 import numpy as np
 
 from graphls.ir.graph import Node, Value
-from graphls.ir.types import float32
 from graphls.passes.simplify.patterns import Match, matches
 from graphls.runtime.onednn.algorithms import GELU_ERF, GELU_TANH, LESS, LINEAR, LOGISTIC, MIN, MUL, RELU, SQUARE, SWISH
 from graphls.runtime.onednn.binding import Primitive, Role, floats
 from graphls.runtime.onednn.chain import compute
 from graphls.runtime.onednn.expressions import Expression, Scale, Term
 from graphls.runtime.onednn.library import library
-from graphls.runtime.onednn.program import Group, Program
+from graphls.runtime.onednn.program import COMPUTED, Group, Program
 
 TRAINING = 64
 
@@ -58,7 +57,7 @@ Emit = Callable[[Program], None]
 
 def _is_fit(match: Match, node: Node) -> bool:
     values = (*match.values.values(), node.output)
-    return all(v.type == node.output.type and v.type.dtype is float32 and v.type.size for v in values)
+    return all(v.type == node.output.type and v.type.dtype in COMPUTED and v.type.size for v in values)
 
 
 def _gelu(match: Match, node: Node) -> Emit:
@@ -96,8 +95,9 @@ def _swish_gradient(match: Match, node: Node) -> Emit:
 
 def _gradient(program: Program, algorithm: int, match: Match, node: Node) -> None:
     """Append the kernel of a gradient."""
-    source = program.read(match["x"])
-    layout, engine, numbers = source.layout, library().engine, floats(1.0, 0.0)
+    dtype = program.kernel_dtype(node.output, match["x"], match["g"])
+    layout = program.stored(match["x"]).layout.with_dtype(dtype)
+    source, engine, numbers = program.read(match["x"], layout), library().engine, floats(1.0, 0.0)
     forward = Primitive("activation", "eltwise_forward", engine, TRAINING, algorithm, layout, layout, *numbers, None)
     kernel = Primitive("activation, gradient", "eltwise_backward", engine, algorithm, layout, layout, layout, *numbers,
                        forward, None)  # fmt: skip

@@ -11,6 +11,7 @@ from typing import Any
 from weakref import finalize
 
 from graphls.ir.types import DType, Type, bfloat16, float32, int8, int32, uint8
+from graphls.runtime.onednn.algorithms import MUL
 from graphls.runtime.onednn.library import library
 
 MOST_AXES = 12
@@ -128,6 +129,17 @@ class Descriptor:
         _call("read a descriptor", query, self.handle, 256, byref(count))
         _call("read a descriptor", query, self.handle, 257, byref(sizes))
         return tuple(sizes[: count.value])
+
+    def with_dtype(self, dtype: int) -> Descriptor:
+        """The same layout of elements of another data type, which the result of an elementwise kernel has."""
+        if dtype == self.dtype:
+            return self
+        if self.is_plain:
+            return Descriptor.plain(self.shape, dtype)
+        shape, engine = self.shape, library().engine
+        one = Descriptor.plain((1,) * len(shape))
+        kernel = Primitive("elementwise", "binary", engine, MUL, self, one, Descriptor.any(shape, dtype), None)
+        return kernel.layout(Query.RESULT)
 
     @property
     def size(self) -> int:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 from typing import NamedTuple
 
 import numpy as np
 
 from graphls.ir.graph import Value
-from graphls.ir.types import Type
 from graphls.runtime.onednn.algorithms import ADD, EQUAL, MUL, POW
-from graphls.runtime.onednn.binding import Attributes, Descriptor, Primitive, Role
+from graphls.runtime.onednn.binding import DATA_TYPES, Attributes, Descriptor, Primitive, Role
 from graphls.runtime.onednn.expressions import ONE, Expression, Scale, Step, Term
 from graphls.runtime.onednn.library import library
 from graphls.runtime.onednn.program import Program, View
@@ -19,13 +19,24 @@ from graphls.runtime.onednn.program import Program, View
 
 def compute(program: Program, expression: Expression, value: Value) -> None:
     """Append the calls that compute an expression, whose result is a value."""
-    chain = _Chain(program, value.type, expression)
+    chain = _Chain(program, value, _with_stored_first(program, expression, value))
     chain.run(program.written(value, chain.layout), expression.steps)
+
+
+def _with_stored_first(program: Program, expression: Expression, value: Value) -> Expression:
+    """The expression with the operand first that is stored in the dtype of the result, as that of kernels must be."""
+    first, second = expression.first, expression.second
+    if expression.algorithm not in (ADD, MUL) or second is None or first.value is None or second.value is None:
+        return expression
+    are_whole = first.value.type.shape == second.value.type.shape == value.type.shape
+    dtypes = [program.stored(v).layout.dtype for v in (first.value, second.value)] if are_whole else []
+    is_other = dtypes[1:] == [DATA_TYPES[value.type.dtype]] != dtypes[:1]
+    return replace(expression, first=second, second=first) if is_other else expression
 
 
 class _Operand(NamedTuple):
     """An operand: its sizes, with as many axes as the result, and where it lies; in row-major order if it is broadcast,
-    else in the layout of the result."""
+    else in the layout of the result, whatever its dtype is."""
 
     sizes: tuple[int, ...]
     view: View
@@ -34,16 +45,22 @@ class _Operand(NamedTuple):
 class _Chain:
     """The calls of an expression, in the layout of its first operand."""
 
-    def __init__(self, program: Program, kind: Type, expression: Expression) -> None:
-        self.program, self.kind, self.shape = program, kind, kind.shape or (1,)
+    def __init__(self, program: Program, value: Value, expression: Expression) -> None:
+        self.program, self.kind, self.shape = program, value.type, value.type.shape or (1,)
         first = expression.first.value
-        self.first = self._zeros() if first is None else program.read(first)
+        self.first = self._zeros() if first is None else self._first(first, value)
         self.layout = self.first.layout
         self.algorithm = expression.algorithm
         self.scales: dict[int, View] = {}
         self._set_second(expression)
         if expression.is_guarded:
             self._guard()
+
+    def _first(self, operand: Value, result: Value) -> View:
+        """The first operand in the dtype in which the result is stored."""
+        stored = self.program.stored(operand)
+        is_narrow = stored.layout.dtype == self.program.kernel_dtype(result, operand)
+        return stored if is_narrow else self.program.read(operand)
 
     def _zeros(self) -> View:
         return self.program.fixed(np.full(self.shape, -0.0, self.kind.dtype.numpy), Descriptor.of(self.kind))
@@ -77,10 +94,12 @@ class _Chain:
         sizes = (*(1,) * (rank - operand.type.rank), *operand.type.shape)
         if sizes != self.shape:
             return _Operand(sizes, self.program.plain(operand))
+        stored, own = self.program.stored(operand), self.layout.with_dtype(DATA_TYPES[operand.type.dtype])
         if operand.type.rank == rank:
-            return _Operand(sizes, self.program.read(operand, self.layout))
-        wide = self.program.reshaped(operand, Descriptor.of(self.kind))
-        return _Operand(sizes, self.program.converted(wide, self.layout))
+            has_layout = self.layout.with_dtype(stored.layout.dtype).equals(stored.layout)
+            return _Operand(sizes, stored if has_layout else self.program.read(operand, own))
+        wide = self.program.reshaped(operand, Descriptor.plain(self.shape, own.dtype))
+        return _Operand(sizes, self.program.converted(wide, own))
 
     def _guard(self) -> None:
         """Let the second operand be nan where the first one is: 1 / (x == x) * -0.0 is nan there and -0.0 elsewhere."""
@@ -140,7 +159,7 @@ class _Call:
         for role, operand in zip(self.roles, self.operands, strict=True):
             buffer = operand.view.buffer
             if operand.sizes == self.chain.shape:
-                views[role] = View(buffer, layouts.first)
+                views[role] = View(buffer, layouts.wished(operand))
             else:
                 views[role] = program.converted(View(buffer, layouts.plain(operand)), self.kernel.layout_of(role))
         views.update({Role.SCALES | role: view for role, view in self.scales.items()})
@@ -169,8 +188,8 @@ class _Layouts:
 
     def wished(self, operand: _Operand) -> Descriptor:
         """The layout to ask with: of a broadcast operand of blocks the kernel chooses it."""
-        if operand.sizes == self.shape:
-            return self.first
+        if operand.sizes == self.shape and self.chooses:
+            return operand.view.layout
         plain = self.plain(operand)
         return Descriptor.any(plain.shape, plain.dtype) if self.chooses else plain
 

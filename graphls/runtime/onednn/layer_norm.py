@@ -17,7 +17,7 @@ from graphls.passes.rewrite import users
 from graphls.passes.simplify.compositions import NORMALISED
 from graphls.passes.simplify.patterns import CLOSE, matches, number_of
 from graphls.primitives.primitive import normalise_axes
-from graphls.runtime.onednn.binding import Descriptor, Primitive, Role, floats
+from graphls.runtime.onednn.binding import F32, Descriptor, Primitive, Role, floats
 from graphls.runtime.onednn.elementwise import elementwise
 from graphls.runtime.onednn.library import library
 from graphls.runtime.onednn.program import Group, Program, View
@@ -72,14 +72,14 @@ class Forward:
         inputs = tuple(v for v in (self.x, self.gamma, self.beta) if v is not None)
         return Group((self.node,), inputs, (self.mean, self.variance, self.node.output), self.emit)
 
-    def layouts(self) -> tuple[Descriptor, Descriptor, Descriptor]:
+    def layouts(self, dtype: int = F32) -> tuple[Descriptor, Descriptor, Descriptor]:
         """The layouts of the rows, of their statistics, and of the parameters."""
         count, size = self.x.type.size // self.size, self.size
-        return Descriptor.plain((count, size)), Descriptor.plain((count,)), Descriptor.plain((size,))
+        return Descriptor.plain((count, size), dtype), Descriptor.plain((count,)), Descriptor.plain((size,))
 
-    def primitive(self) -> Primitive:
+    def primitive(self, dtype: int) -> Primitive:
         """The forward kernel."""
-        rows, statistics, _ = self.layouts()
+        rows, statistics, _ = self.layouts(dtype)
         return Primitive("layer normalisation", "layer_normalization_forward", library().engine, TRAINING, rows, rows,
                          statistics, *floats(self.epsilon), self.flags, None)  # fmt: skip
 
@@ -91,14 +91,15 @@ class Forward:
 
     def emit(self, program: Program) -> None:
         """Append the forward kernel."""
-        rows, statistics, _ = self.layouts()
+        dtype = program.kernel_dtype(self.node.output, self.x)
+        rows, statistics, _ = self.layouts(dtype)
         mean, variance, result = (program.scratch(layout) for layout in (statistics, statistics, rows))
-        program.run(self.primitive(), {
+        program.run(self.primitive(dtype), {
             Role.SOURCE: program.reshaped(self.x, rows), Role.MEAN: mean, Role.VARIANCE: variance, Role.RESULT: result,
             **self.parameters(program),
         })  # fmt: skip
         for value, view in ((self.mean, mean), (self.variance, variance), (self.node.output, result)):
-            program.alias(value, View(view.buffer, Descriptor.of(value.type)))
+            program.alias(value, View(view.buffer, Descriptor.plain(value.type.shape, view.layout.dtype)))
 
 
 def _forward(node: Node, definer: Mapping[Value, Node]) -> Forward | None:
@@ -174,10 +175,11 @@ class Backward:
     def emit(self, program: Program) -> None:
         """Append the backward kernel."""
         forward = self.forward
-        rows, statistics, parameters = forward.layouts()
+        dtype = program.kernel_dtype(self.gradient, forward.x, self.g)
+        rows, statistics, parameters = forward.layouts(dtype)
         kernel = Primitive(
             "layer normalisation, gradients", "layer_normalization_backward", library().engine, BACKWARD, rows, rows,
-            rows, statistics, *floats(forward.epsilon), forward.flags, forward.primitive(), None,
+            rows, statistics, *floats(forward.epsilon), forward.flags, forward.primitive(dtype), None,
         )  # fmt: skip
         gradient, scale, shift = (program.scratch(layout) for layout in (rows, parameters, parameters))
         views: dict[int, View] = {
@@ -192,7 +194,7 @@ class Backward:
         program.run(kernel, views)
         for values, view in (((self.gradient,), gradient), (self.scales, scale), (self.shifts, shift)):
             for value in values:
-                program.alias(value, View(view.buffer, Descriptor.of(value.type)))
+                program.alias(value, View(view.buffer, Descriptor.plain(value.type.shape, view.layout.dtype)))
 
 
 def _backward(

@@ -57,6 +57,11 @@ class Library:
         return text.decode().removeprefix("cpu_isa_")
 
     @property
+    def has_bfloat16(self) -> bool:
+        """Whether there are instructions for products of bfloat16, without which kernels for it are slow."""
+        return "bf16" in self.instruction_set or "amx" in self.instruction_set
+
+    @property
     def title(self) -> str:
         """The version and the instruction set, such as "3.2.0 (avx512_core_bf16)"."""
         return f"{'.'.join(map(str, self.version))} ({self.instruction_set})"

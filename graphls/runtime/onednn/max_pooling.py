@@ -20,7 +20,7 @@ from graphls.runtime.onednn.calls import PythonCall
 from graphls.runtime.onednn.convolution import TRAINING
 from graphls.runtime.onednn.library import library
 from graphls.runtime.onednn.pooling import windows
-from graphls.runtime.onednn.program import Array, Binding, Group, Program, View
+from graphls.runtime.onednn.program import COMPUTED, Array, Binding, Group, Program, View
 from graphls.runtime.onednn.reductions import REDUCE_SUM, in_rows
 from graphls.runtime.onednn.registry import rule
 
@@ -171,7 +171,7 @@ def _is_fit(node: Node) -> bool:
         elements = corners[:, None] + np.arange(kernel[axis]) * at.dilations[axis]
         if not ((elements >= 0) & (elements < size)).any(axis=1).all():
             return False
-    return x.size > 1 and x.dtype is float32
+    return x.size > 1 and x.dtype in COMPUTED
 
 
 @rule("max_pool", where=_is_fit)

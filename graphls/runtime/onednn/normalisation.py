@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from graphls.ir.graph import Node, Value
+from graphls.ir.types import float32
 from graphls.passes.rewrite import users
 from graphls.passes.simplify.patterns import Match, matches
 from graphls.primitives.primitive import normalise_axes
@@ -53,7 +54,8 @@ def _is_by_channel(node: Node, match: Match, definer: Mapping[Value, Node]) -> b
     if mean is None or mean.primitive.name != "mean" or mean.inputs != (x,) or not mean.attrs.get("keepdims"):
         return False
     means = (match["AXES"], mean.attrs.get("axis"))
-    fits = rank in (2, 4, 5) and node.output.type == x.type and all(normalise_axes(a, rank) == axes for a in means)
+    is_wide = node.output.type == x.type and x.type.dtype is float32
+    fits = rank in (2, 4, 5) and is_wide and all(normalise_axes(a, rank) == axes for a in means)
     return fits and match["gamma"].type.shape == match["beta"].type.shape == channels
 
 
@@ -80,7 +82,8 @@ class Forward:
 
     def emit(self, program: Program) -> None:
         """Append the forward kernel."""
-        source = program.read(self.x)
+        layout = program.stored(self.x).layout.with_dtype(program.kernel_dtype(self.node.output, self.x))
+        source = program.read(self.x, layout)
         by_channel = Descriptor.plain((self.x.type.shape[1],))
         mean, variance = program.scratch(by_channel), program.scratch(by_channel)
         program.run(self.primitive(source.layout), {
@@ -113,8 +116,9 @@ class Backward:
     def emit(self, program: Program) -> None:
         """Append the backward kernel."""
         forward = self.forward
-        source = program.read(forward.x)
-        layout, engine = source.layout, library().engine
+        dtype = program.kernel_dtype(self.node.output, forward.x, self.g)
+        layout, engine = program.stored(forward.x).layout.with_dtype(dtype), library().engine
+        source = program.read(forward.x, layout)
         kernel = Primitive(
             "batch normalisation, gradients", "batch_normalization_backward", engine, BACKWARD, layout, layout, layout,
             *floats(forward.epsilon), USE_SCALE | USE_SHIFT, forward.primitive(layout), None,

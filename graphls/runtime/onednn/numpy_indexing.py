@@ -108,13 +108,18 @@ def _gather_gradient(node: Node, operands: Sequence[Array], results: Sequence[Ar
     """Sums of slices by index, as rows behind the axis; those of several axes before it have indices of their own."""
     g, indices = operands
     width = _width(node)
-    if width <= SHORT:
+    if not adds_rows(node):
         places = _places(node, indices)
         column = np.arange(width)
         axis, others = places.axis, places.others[..., None] * width + column
         places = _Places(indices[None, ..., None], axis, places.size, width, others)
         return partial(_add_elements, places, g.reshape(-1), results[0].reshape(-1))
     return partial(_add_rows, RowSums(node, g, indices), results[0].reshape(-1, width))
+
+
+def adds_rows(node: Node) -> bool:
+    """Whether a sum by index is one of rows, which are added in no less than float32."""
+    return _width(node) > SHORT
 
 
 def _width(node: Node) -> int:
@@ -147,14 +152,17 @@ class RowSums:
 
     def __init__(self, node: Node, g: Array, indices: Array) -> None:
         self.places, self.rows = _places(node, indices), g.reshape(-1, _width(node))
-        self.sums = np.empty_like(self.rows)
+        self.sums = np.empty(self.rows.shape, np.float32 if node.output.type.dtype.is_half else g.dtype)
 
     def __call__(self) -> tuple[Array, Array]:
         """The places, each once, and their sums; raises IndexError for an index out of range."""
         flat = self.places().reshape(-1)
         order = flat.argsort(kind="stable")
         targets, left, sums = flat.take(order), np.arange(len(order)), self.sums
-        self.rows.take(order, 0, sums, "wrap")
+        if sums.dtype == self.rows.dtype:
+            self.rows.take(order, 0, sums, "wrap")
+        else:
+            sums[...] = self.rows.take(order, 0)
         while True:
             is_first = np.empty(len(targets), bool)
             is_first[0] = True

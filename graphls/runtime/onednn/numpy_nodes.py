@@ -11,10 +11,11 @@ import numpy as np
 
 from graphls.base.errors import GraphIndexError, GraphlsError
 from graphls.ir.graph import Node
-from graphls.ir.types import TOKEN, Type, bool_
+from graphls.ir.types import TOKEN, Type, bfloat16, bool_, float16
 from graphls.runtime.onednn.arena import Buffer
 from graphls.runtime.onednn.calls import PythonCall
-from graphls.runtime.onednn.numpy_indexing import INDEXING, RowSums
+from graphls.runtime.onednn.library import library
+from graphls.runtime.onednn.numpy_indexing import INDEXING, RowSums, adds_rows
 
 Array = np.ndarray[Any, Any]
 Function = Callable[[Node, Sequence[Array], Sequence[Array]], partial[Any]]
@@ -43,9 +44,17 @@ def computes(node: Node) -> bool:
     is_apart = node.regions or does.on_host or does.calls_python or does.has_effect or does.is_collective
     if is_apart or any(v.type == TOKEN or v.type.stacked or not v.type.size for v in values):
         return False
-    if any(v.type.dtype.is_half for v in values):
+    others = {float16} if library().has_bfloat16 else {float16, bfloat16}
+    if any(v.type.dtype in others for v in values):
         return False
-    return _is_quick(node) or sum(v.type.nbytes for v in values) <= MOST_BYTES
+    is_narrow = any(v.type.dtype is bfloat16 for v in values)
+    return (_is_moved(node) if is_narrow else _is_quick(node)) or sum(v.type.nbytes for v in values) <= MOST_BYTES
+
+
+def _is_moved(node: Node) -> bool:
+    """Whether NumPy only moves bfloat16, with which it computes slowly, or adds slices by index in float32."""
+    name = node.primitive.name
+    return name in QUICK and (name == "gather_gradient" or not node.primitive.flops_per_element)
 
 
 def _is_quick(node: Node) -> bool:
@@ -130,6 +139,9 @@ class SparseSums(Interpreted):
 
 def function_of(node: Node) -> Function:
     """The function of a node: one that writes its results where they belong, or its NumPy rule and a copy."""
+    is_narrow = any(v.type.dtype is bfloat16 for v in (*node.inputs, *node.outputs))
+    if is_narrow and not (adds_rows(node) if node.primitive.name == "gather_gradient" else _is_moved(node)):
+        return _by_rule  # which rounds once
     return FUNCTIONS.get(node.primitive.name, _by_rule if _ufunc_of(node) is None else _elementwise)
 
 

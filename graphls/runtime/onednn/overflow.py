@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from graphls.ir.graph import Node, Value
-from graphls.ir.types import TOKEN, Type, bool_, float32
+from graphls.ir.types import TOKEN, Type, bfloat16, bool_, float32
 from graphls.runtime.onednn.arena import Buffer
 from graphls.runtime.onednn.binding import F32
 from graphls.runtime.onednn.numpy_nodes import OnArrays
-from graphls.runtime.onednn.program import Array, Binding, Program, View
+from graphls.runtime.onednn.program import COMPUTED, Array, Binding, Program, View
 from graphls.runtime.onednn.reductions import REDUCE_SUM, by_row, in_rows
 
 FEW = 4096
@@ -25,7 +25,7 @@ FEW = 4096
 def checks(node: Node) -> bool:
     """Whether the engine computes a node, which is an overflow check of what it computes itself."""
     operands = (v.type for v in _operands(node))
-    return node.primitive.is_check and all(t.dtype in (float32, bool_) and not t.stacked for t in operands)
+    return node.primitive.is_check and all(t.dtype in (*COMPUTED, bool_) and not t.stacked for t in operands)
 
 
 def _operands(node: Node) -> list[Value]:
@@ -34,10 +34,10 @@ def _operands(node: Node) -> list[Value]:
 
 def check(program: Program, node: Node) -> None:
     """The rule of an overflow check: a sum for each row of each operand, in whatever layout it has."""
-    floats = [program.read(v) for v in _operands(node) if v.type.dtype is float32 and v.type.size]
+    floats = [program.stored(v) for v in _operands(node) if v.type.dtype in COMPUTED and v.type.size]
     flags = [program.raw[v] for v in _operands(node) if v.type.dtype is bool_]
     rows = [View(view.buffer, in_rows(view.layout)) for view in floats]
-    sums = [view if prod(view.layout.shape) <= FEW else by_row(program, view, REDUCE_SUM) for view in rows]
+    sums = [view if prod(view.layout.shape) <= FEW else by_row(program, view, REDUCE_SUM, F32) for view in rows]
     program.raw[node.output] = result = Buffer(node.output.type.nbytes)
     program.append(Check(node, rows, sums, flags, result))
 
@@ -68,8 +68,8 @@ class Check(OnArrays):
 
 
 def _flat(binding: Binding, view: View) -> Array:
-    assert view.layout.dtype == F32, "Other dtypes are left to other engines."
-    return binding.array(view.buffer, Type(float32, (prod(view.layout.shape),)))
+    dtype = float32 if view.layout.dtype == F32 else bfloat16
+    return binding.array(view.buffer, Type(dtype, (prod(view.layout.shape),)))
 
 
 def _run(rows: Sequence[Array], sums: Sequence[Array], flags: Sequence[Array], result: Array) -> None:

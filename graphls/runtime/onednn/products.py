@@ -75,7 +75,8 @@ def _product(program: Program, node: Node, behind: Sequence[Node]) -> None:
     for before, later in zip((node, *behind), behind, strict=False):
         operand = later.inputs[1 if later.inputs[0] is before.output else 0]
         view = program.reshaped(
-            operand, Descriptor.plain((1,) * len(shape)) if operand.type.size == 1 else result.layout
+            operand,
+            Descriptor.of(operand.type.with_shape((1,) * len(shape))) if operand.type.size == 1 else result.layout,
         )
         views[attributes.binary(_BEHIND[later.primitive.name], view.layout)] = view
     kernel = Primitive("matrix product", "matmul", library().engine, first.layout, layout, added, result.layout,

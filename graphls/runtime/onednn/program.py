@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from graphls.ir.graph import Graph, Node, Value, Write
-from graphls.ir.types import Type, bfloat16, float32
+from graphls.ir.graph import Graph, Node, Value, Write, uses
+from graphls.ir.types import DType, Type, bfloat16, float32
 from graphls.runtime.lowering.types import exchanged
 from graphls.runtime.onednn.algorithms import MUL
 from graphls.runtime.onednn.arena import LINE, Buffer, placed
-from graphls.runtime.onednn.binding import Descriptor, Memory, Primitive, Role, arguments, row_major
+from graphls.runtime.onednn.binding import DATA_TYPES, Descriptor, Memory, Primitive, Role, arguments, row_major
 from graphls.runtime.onednn.calls import EARLY, AnyCall
 from graphls.runtime.onednn.iterations import Loop
 from graphls.runtime.onednn.library import library
@@ -28,6 +28,11 @@ Array = np.ndarray[Any, Any]
 _NOTHING = np.empty(0, np.uint8)
 COMPUTED = (float32, bfloat16)
 """The dtypes in which kernels compute."""
+
+
+def computed() -> Sequence[DType]:
+    """The dtypes in which kernels compute fast on this processor."""
+    return COMPUTED if library().has_bfloat16 else COMPUTED[:1]
 
 
 class View(NamedTuple):
@@ -91,6 +96,15 @@ class Call:
         result = self.views.get(Role.RESULT)
         is_by_elements = self.primitive.kind == "elementwise" and result is not None
         return is_by_elements and all(result is not None and v.layout.equals(result.layout) for v in operands)
+
+
+def _rounded(nodes: Iterable[Node], leaving: Set[Value]) -> set[Value]:
+    """The values of float32 that only casts to bfloat16 read."""
+    rounded, others = set[Value](), {*leaving}
+    for node in nodes:
+        is_cast = node.primitive.name == "cast" and node.output.type.dtype is bfloat16
+        (rounded if is_cast and node.inputs[0].type.dtype is float32 else others).update(uses(node))
+    return rounded - others
 
 
 def reorder_of(source: Descriptor, target: Descriptor) -> Primitive:
@@ -157,7 +171,8 @@ class Program:
     `inputs`, `states`, `outputs` and `new_states` are the buffers of the graph's inputs, states, outputs and writes,
     which lie outside in row-major order; but inputs that are `fed` by another program have the layouts that it left
     them in, and outputs that are `free` have any, which `layouts` tells. A value has one view or several, in different
-    layouts: the first is the result of its kernel, the others are results of reorders, each of which is done once.
+    layouts: the first is the result of its kernel, the others are results of reorders, each of which is done once. The
+    first may have the other dtype of kernels, in which the value has the same numbers.
     `constants` and `lasting` are arrays outside that stay, of which calls write the latter.
     """
 
@@ -174,6 +189,7 @@ class Program:
     _overwriting: dict[Buffer, Value]
     _nodes: dict[Value, Node]
     _sparse: set[Node]
+    _rounded: set[Value]
 
     def __init__(
         self, graph: Graph, groups: Sequence[Group], fed: Mapping[Value, Descriptor] = MappingProxyType({}),
@@ -182,6 +198,7 @@ class Program:
         self.set_empty()
         leaving = {*graph.outputs, *(write.value for write in graph.writes)}
         self._sparse = {node for node in graph.nodes if is_sparse(node) and node.output not in leaving}
+        self._rounded = _rounded(graph.nodes, leaving)
         self.inputs = [self._fed(value, fed.get(value)) for value in graph.inputs]
         self.states = {state: self._outside(state) for state in graph.states}
         for group in groups:
@@ -199,7 +216,7 @@ class Program:
         self.calls, self.node = [], None
         self.views, self.raw, self.constants, self.products = {}, {}, {}, {}
         self.arrays, self.layouts, self.lasting, self._nodes = {}, {}, {}, {}
-        self._written, self._overwriting, self._sparse = {}, {}, set()
+        self._written, self._overwriting, self._sparse, self._rounded = {}, {}, set(), set()
 
     def _fed(self, value: Value, layout: Descriptor | None) -> Buffer:
         """An input, in row-major order or in the layout in which another program leaves it."""
@@ -333,10 +350,26 @@ class Program:
 
     def read(self, value: Value, layout: Descriptor | None = None) -> View:
         """A view of a value, in a layout if one is asked for."""
-        views = self.views[value]
+        first = self.first(value)
         if layout is None:
-            return views[0] if views[0].is_for_kernels else self.plain(value)
-        return self.converted(views[0], layout, value)
+            layout = first.layout.with_dtype(DATA_TYPES[value.type.dtype])
+            layout = layout if first.is_for_kernels else Descriptor.of(value.type)
+        return self.converted(first, layout, value)
+
+    def stored(self, value: Value) -> View:
+        """A view for kernels that read float32 as well as bfloat16: the dtype is that of the first view."""
+        first = self.first(value)
+        return first if first.is_for_kernels else self.plain(value)
+
+    def is_rounded(self, value: Value) -> bool:
+        """Whether a value of float32 is only read in bfloat16, so that it may be stored so."""
+        return value in self._rounded
+
+    def kernel_dtype(self, result: Value, *sources: Value) -> int:
+        """The dtype of a kernel that writes a value from others: bfloat16 where all are or may be stored so."""
+        narrow = DATA_TYPES[bfloat16]
+        are_narrow = all(self.stored(v).layout.dtype == narrow for v in sources)
+        return narrow if self.is_rounded(result) and are_narrow else DATA_TYPES[result.type.dtype]
 
     def first(self, value: Value) -> View:
         """The first view of a value, whatever its layout."""
@@ -398,7 +431,7 @@ class Program:
         """The number of a constant of one element; None for other values."""
         view = self.views[value][0] if value in self.views else None
         array = self.constants.get(view.buffer) if view is not None else None
-        is_number = array is not None and value.type.size == 1 and value.type.dtype is float32
+        is_number = array is not None and value.type.size == 1 and value.type.dtype in COMPUTED
         return float(array.flat[0]) if array is not None and is_number else None
 
     def product(self, number: float, values: tuple[Value, ...]) -> View:
@@ -412,7 +445,8 @@ class Program:
         one = Descriptor.plain((1,))
         if not values:
             return self.number(number, 1)
-        last = View(self.plain(values[-1]).buffer, one)
+        wide = Descriptor.of(values[-1].type.with_dtype(float32))
+        last = View(self.read(values[-1], wide).buffer, one)
         if number == 1 and len(values) == 1:
             return last
         result = self.scratch(one)
@@ -423,7 +457,8 @@ class Program:
 
     def reshaped(self, value: Value, layout: Descriptor) -> View:
         """A view of a value in row-major order, as if it had another shape."""
-        return View(self.plain(value).buffer, layout)
+        plain = Descriptor.plain(value.type.shape, layout.dtype)
+        return View(self.read(value, plain).buffer, layout)
 
     def broadcast(self, value: Value, shape: Sequence[int]) -> View:
         """A view of a value that repeats it to a shape: strides of axes along which it is repeated are 0."""

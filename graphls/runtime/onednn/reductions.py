@@ -11,7 +11,7 @@ from graphls.ir.graph import Node, Value
 from graphls.ir.types import Type
 from graphls.primitives.primitive import normalise_axes
 from graphls.runtime.onednn.algorithms import DIV
-from graphls.runtime.onednn.binding import DATA_TYPES, Descriptor, Primitive, Role, floats
+from graphls.runtime.onednn.binding import DATA_TYPES, F32, Descriptor, Primitive, Role, floats
 from graphls.runtime.onednn.library import library
 from graphls.runtime.onednn.program import Program, View
 from graphls.runtime.onednn.registry import rule
@@ -35,17 +35,19 @@ def _sum(program: Program, node: Node) -> None:
     rest = [i for i in range(x.type.rank) if i not in axes]
     count = prod(x.type.shape[i] for i in axes)
     source = program.read(x)
+    is_mean = node.primitive.name == "mean" and count > 1
+    dtype = F32 if is_mean else source.layout.dtype
     if axes == tuple(range(len(axes))) and 1 < count < x.type.size and source.layout.is_plain:
-        result = _by_column(program, source, x.type.with_shape((count, x.type.size // count)))
+        result = _by_column(program, source, x.type.with_shape((count, x.type.size // count)), dtype)
     else:
-        result = by_row(program, _rows(program, x, source, (*rest, *axes), count), REDUCE_SUM)
-    if node.primitive.name == "mean" and count > 1:
+        result = by_row(program, _rows(program, x, source, (*rest, *axes), count), REDUCE_SUM, dtype)
+    if is_mean:
         totals = result.layout
         mean, divisor = program.scratch(totals), program.number(float(count), 2)
         kernel = Primitive("quotient", "binary", library().engine, DIV, totals, divisor.layout, totals,
                            None)  # fmt: skip
         program.run(kernel, {Role.SOURCE: result, Role.SOURCE_1: divisor, Role.RESULT: mean})
-        result = mean
+        result = program.converted(mean, totals.with_dtype(source.layout.dtype))
     program.alias(node.output, View(result.buffer, Descriptor.of(node.output.type)))
 
 
@@ -58,21 +60,21 @@ def _rows(program: Program, x: Value, source: View, order: Sequence[int], count:
     return View(source.buffer, Descriptor.plain((x.type.size // count, count), dtype))
 
 
-def _by_column(program: Program, source: View, kind: Type) -> View:
+def _by_column(program: Program, source: View, kind: Type, dtype: int) -> View:
     """The sums of the columns of a matrix: the product of ones with it, which moves nothing."""
     matrix, (count, size) = Descriptor.of(kind), kind.shape
-    of_ones, totals = kind.with_shape((1, count)), program.scratch(Descriptor.of(kind.with_shape((1, size))))
+    of_ones, totals = kind.with_shape((1, count)), program.scratch(Descriptor.plain((1, size), dtype))
     ones = program.shared(np.ones(of_ones.shape, kind.dtype.numpy), Descriptor.of(of_ones))
     kernel = Primitive("sums of columns", "matmul", library().engine, ones.layout, matrix, None, totals.layout, None)
     program.run(kernel, {Role.SOURCE: ones, Role.WEIGHTS: View(source.buffer, matrix), Role.RESULT: totals})
     return totals
 
 
-def by_row(program: Program, rows: View, algorithm: int) -> View:
-    """The sum or the greatest element of each row of a matrix, as a column."""
+def by_row(program: Program, rows: View, algorithm: int, dtype: int) -> View:
+    """The sum or the greatest element of each row of a matrix, as a column of a dtype."""
     count, size = rows.layout.shape
-    column = Descriptor.plain((count, 1), rows.layout.dtype)
-    if size == 1:
+    column = Descriptor.plain((count, 1), dtype)
+    if size == 1 and dtype == rows.layout.dtype:
         return View(rows.buffer, column)
     result = program.scratch(column)
     kernel = Primitive("reduction", "reduction", library().engine, algorithm, rows.layout, column, *floats(0, 0),

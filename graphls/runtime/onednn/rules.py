@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from graphls.ir.graph import Node, Value, uses
-from graphls.ir.types import TOKEN, float32
+from graphls.ir.types import TOKEN, bfloat16, float32
 from graphls.runtime.onednn import (  # noqa: F401
     convolution,
     elementwise,
@@ -20,19 +21,27 @@ from graphls.runtime.onednn import (  # noqa: F401
     shapes,
     softmax,
 )
+from graphls.runtime.onednn.binding import DATA_TYPES
+from graphls.runtime.onednn.expressions import NAMES
 from graphls.runtime.onednn.fusion import groups_of
 from graphls.runtime.onednn.loops import MOST_CALLS, count_calls, unrolled
 from graphls.runtime.onednn.numpy_nodes import computes
-from graphls.runtime.onednn.program import Group, Program
+from graphls.runtime.onednn.program import Group, Program, computed
 from graphls.runtime.onednn.registry import CONDITIONS, JOINS, RULES, Rule, rule
 
 LOOPS = ("scan",)
+NARROW = frozenset((
+    *NAMES, "constant", "reshape", "stop_gradient", "depend", "cast", "transpose", "broadcast_to", "slice",
+    "slice_gradient", "concat", "matmul", "matmul_add", "convolution", "convolution_add", "convolution_input_gradient",
+    "convolution_weight_gradient", "sum", "mean", "softmax", "max_pool", "avg_pool", "avg_pool_gradient",
+))  # fmt: skip
+"""Primitives with kernels for bfloat16; others are computed in float32."""
 MOST_AXES = 6
 """Axes up to which kernels are tried; reorders of more are slow."""
 
 
 def takes(node: Node) -> bool:
-    """Whether there is a rule for a node: float32, no empty values, and what its rule asks for besides."""
+    """Whether there is a rule for a node: floats, no empty values, and what its rule asks for besides."""
     name = node.primitive.name
     if node.regions:
         return name in LOOPS and all(map(_is_array, uses(node))) and _is_unrolled(node)
@@ -49,7 +58,7 @@ def interprets(node: Node) -> bool:
 
 def _is_fit(value: Value) -> bool:
     kind = value.type
-    return kind.dtype is float32 and not kind.stacked and kind.size > 0 and kind.rank <= MOST_AXES
+    return kind.dtype in computed() and not kind.stacked and kind.size > 0 and kind.rank <= MOST_AXES
 
 
 def _is_array(value: Value) -> bool:
@@ -73,7 +82,27 @@ def joins(group: Group, node: Node) -> bool:
 
 def rule_of(node: Node) -> Rule:
     """The rule of a node, for it and those that have joined it."""
-    return RULES[node.primitive.name] if takes(node) else _interpreted
+    if not takes(node):
+        return _interpreted
+    is_narrow = any(v.type.dtype is bfloat16 for v in (*node.inputs, *node.outputs))
+    return _widened if is_narrow and node.primitive.name not in NARROW else RULES[node.primitive.name]
+
+
+def _widened(program: Program, nodes: Sequence[Node]) -> None:
+    """The rule of a node that has no kernels for bfloat16: in float32, with one rounding at the end."""
+    (node,) = nodes
+    inputs, outputs = ([_wide(v) for v in values] for values in (node.inputs, node.outputs))
+    for value, wide in zip(node.inputs, inputs, strict=True):
+        program.alias(wide, program.stored(value))
+    RULES[node.primitive.name](program, (replace(node, inputs=tuple(inputs), outputs=tuple(outputs)),))
+    for value, wide in zip(node.outputs, outputs, strict=True):
+        view = program.read(wide)
+        layout = view.layout.with_dtype(DATA_TYPES[value.type.dtype])
+        program.alias(value, program.converted(view, layout))
+
+
+def _wide(value: Value) -> Value:
+    return Value(value.name, value.type.with_dtype(float32))
 
 
 def _interpreted(program: Program, nodes: Sequence[Node]) -> None:

@@ -53,7 +53,8 @@ class Selection:
             return
         result = program.written(self.node.output, Descriptor.of(self.node.output.type))
         views: dict[int, View] = {
-            Role.SOURCE: program.reshaped(self.value, self.layout), Role.RESULT: View(result.buffer, self.layout),
+            Role.SOURCE: View(program.plain(self.value).buffer, self.layout),
+            Role.RESULT: View(result.buffer, self.layout),
             Role.SOURCE_1: program.shared(self.keeps, self.mask_layout),
         }  # fmt: skip
         if role is not None:

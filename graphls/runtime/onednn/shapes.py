@@ -10,9 +10,10 @@ from itertools import chain
 import numpy as np
 
 from graphls.ir.graph import Node
+from graphls.ir.types import bfloat16
 from graphls.primitives.shape import cut
 from graphls.runtime.onednn.arena import Buffer
-from graphls.runtime.onednn.binding import Descriptor, Primitive, Query, Role, handles
+from graphls.runtime.onednn.binding import DATA_TYPES, Descriptor, Primitive, Query, Role, handles
 from graphls.runtime.onednn.calls import PythonCall
 from graphls.runtime.onednn.library import library
 from graphls.runtime.onednn.program import Binding, Program, View, reorder_of
@@ -60,11 +61,22 @@ def _constant(program: Program, node: Node) -> None:
 @rule("reshape", "stop_gradient", "depend")
 def _reshape(program: Program, node: Node) -> None:
     """The same memory, where the layout allows it; else in row-major order first."""
-    source = program.read(node.inputs[0])
+    source = program.stored(node.inputs[0])
     layout = source.layout.reshaped(node.output.type.shape)
     if layout is None:
         source, layout = program.plain(node.inputs[0]), Descriptor.of(node.output.type)
     program.alias(node.output, View(source.buffer, layout))
+
+
+@rule("cast", where=lambda node: node.inputs[0].type.dtype is not node.output.type.dtype)
+def _cast(program: Program, node: Node) -> None:
+    """The same memory where the numbers are the same; else they are rounded, in whatever layout they have."""
+    source, dtype = program.stored(node.inputs[0]), DATA_TYPES[node.output.type.dtype]
+    if source.layout.dtype != dtype and node.output.type.dtype is bfloat16:
+        rounded = program.written(node.output, source.layout.with_dtype(dtype))
+        program.append(program.reorder(source, rounded))
+    else:
+        program.alias(node.output, source)
 
 
 @rule("transpose")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from graphls.ir.graph import Node, Value
-from graphls.ir.types import Type, float32
+from graphls.ir.types import Type
 from graphls.passes.simplify.patterns import Match, matches
 from graphls.primitives.primitive import normalise_axes
 from graphls.runtime.onednn.algorithms import EXP, SUB
@@ -16,7 +16,7 @@ from graphls.runtime.onednn.arena import Buffer
 from graphls.runtime.onednn.binding import DATA_TYPES, Attributes, Descriptor, Primitive, Role
 from graphls.runtime.onednn.calls import PythonCall
 from graphls.runtime.onednn.library import library
-from graphls.runtime.onednn.program import Binding, Group, Program, View
+from graphls.runtime.onednn.program import COMPUTED, Binding, Group, Program, View
 from graphls.runtime.onednn.reductions import REDUCE_MAX, REDUCE_SUM, by_row
 from graphls.runtime.onednn.registry import rule
 
@@ -36,7 +36,7 @@ def _softmax(program: Program, node: Node) -> None:
     rows = _Rows(node.output.type, node.attrs["axis"])
     source, result = rows.read(program, node.inputs[0]), program.scratch(rows.layout)
     program.run(rows.forward("softmax"), {Role.SOURCE: source, Role.RESULT: result})
-    totals = by_row(program, result, REDUCE_SUM)
+    totals = by_row(program, result, REDUCE_SUM, rows.layout.dtype)
     program.append(NanRows(result.buffer, rows.type, totals.buffer, 1, node))
     rows.write(program, node.output, result)
 
@@ -47,11 +47,11 @@ def _log_softmax(program: Program, node: Node) -> None:
     rows = _Rows(node.output.type, node.attrs["axis"])
     x = rows.read(program, node.inputs[0])
     powers, result = program.scratch(rows.layout), program.scratch(rows.layout)
-    greatest = by_row(program, x, REDUCE_MAX)
+    greatest = by_row(program, x, REDUCE_MAX, rows.layout.dtype)
     exponential = Attributes()
     exponential.function(EXP, 0.0, 0.0)
     rows.subtract(program, x, greatest, powers, exponential)
-    totals = by_row(program, powers, REDUCE_SUM)
+    totals = by_row(program, powers, REDUCE_SUM, rows.layout.dtype)
     program.append(Logarithms(totals.buffer, rows.type.with_shape((rows.type.shape[0],)), node))
     rows.subtract(program, x, greatest, result)
     rows.subtract(program, result, totals, result)  # behind the other one it would be slow
@@ -163,7 +163,7 @@ class NanRows(PythonCall):
 def softmax_gradients(nodes: Sequence[Node], definer: Mapping[Value, Node]) -> Iterator[Group]:
     """The groups of the gradients of softmaxes, and of their logarithms, in a graph."""
     for node in nodes:
-        if node.primitive.name == "sub" and node.output.type.dtype is float32:
+        if node.primitive.name == "sub" and node.output.type.dtype in COMPUTED:
             for text, name in _GRADIENTS.items():
                 match = matches(text, node, definer)
                 if match is not None and _is_gradient(node, match, name, definer):

@@ -6,11 +6,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from graphls.ir.graph import Node, Value
-from graphls.ir.types import float32
 from graphls.passes.simplify.patterns import number_of
 from graphls.runtime.onednn.chain import compute
 from graphls.runtime.onednn.expressions import NAMES, Expression, Numbers, expression_of
-from graphls.runtime.onednn.program import Group
+from graphls.runtime.onednn.program import COMPUTED, Group
 
 
 def trees(
@@ -47,7 +46,7 @@ def _stem(
         return ()
     if node.primitive.name in NAMES:
         return (node,) if takes(node) else ()
-    if node.primitive.name != "where" or node.phase != "backward" or node.output.type.dtype is not float32:
+    if node.primitive.name != "where" or node.phase != "backward" or node.output.type.dtype not in COMPUTED:
         return ()
     stem = *(makers[v].nodes[0] for v in node.inputs[:1] if v in makers), node
     return stem if expression_of(stem, numbers) is not None else ()
