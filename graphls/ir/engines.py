@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol, runtime_checkable
 
 from graphls.base.errors import GraphKeyError
-from graphls.ir.graph import Node
+from graphls.ir.graph import Graph, Node
 from graphls.ir.plan import Segment
 from graphls.ir.registry import nearest
 
@@ -41,6 +41,14 @@ class Interprets(Protocol):
 
     def interprets(self, node: Node) -> bool:
         """Whether Python computes a node."""
+
+
+@runtime_checkable
+class Prepares(Protocol):
+    """An engine that rewrites the graph of a step before it is cut into segments."""
+
+    def prepared(self, graph: Graph) -> Graph:
+        """A graph that computes the same."""
 
 
 @runtime_checkable

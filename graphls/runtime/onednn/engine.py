@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from graphls.base.errors import GraphRuntimeError, GraphValueError
-from graphls.ir.graph import Node
+from graphls.ir.graph import Graph, Node
 from graphls.ir.plan import Segment
 
 if TYPE_CHECKING:
@@ -34,6 +34,12 @@ class Onednn:
         from graphls.runtime.onednn.rules import interprets
 
         return node.phase in ("forward", "backward") or interprets(node)
+
+    def prepared(self, graph: Graph) -> Graph:
+        """The graph in which products are computed once, where an update and a check would each compute them."""
+        from graphls.runtime.onednn.multiples import with_multiples
+
+        return with_multiples(graph)
 
     def check(self, device: object) -> None:
         """Raise GraphRuntimeError where it is not installed, GraphValueError for another device than the CPU."""

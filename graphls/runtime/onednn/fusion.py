@@ -12,6 +12,7 @@ from graphls.runtime.onednn.convolution import weight_gradients
 from graphls.runtime.onednn.layer_norm import layer_normalisations
 from graphls.runtime.onednn.max_pooling import poolings
 from graphls.runtime.onednn.normalisation import normalisations
+from graphls.runtime.onednn.overflow import overflow_checks
 from graphls.runtime.onednn.program import Group, Program
 from graphls.runtime.onednn.recurrent import layers
 from graphls.runtime.onednn.registry import Rule
@@ -37,7 +38,7 @@ def groups_of(
         normalisations(graph.nodes, definer), layer_normalisations(graph.nodes, definer),
         softmax_gradients(graph.nodes, definer), poolings(graph.nodes, results, definer),
         activations(graph.nodes, definer), layers(graph.nodes, definer), selections(graph.nodes, definer),
-        weight_gradients(graph.nodes, takes),
+        weight_gradients(graph.nodes, takes), overflow_checks(graph.nodes, definer),
     )  # fmt: skip
     for group in chain(*fused):
         makers.update((value, group) for value in group.outputs)
