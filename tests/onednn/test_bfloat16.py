@@ -168,3 +168,22 @@ def test_normalisations_between_casts_read_and_write_bfloat16() -> None:
     normalising = [call for call in calls if call.kind.startswith("batch normalisation")]
     assert normalising
     assert {view.layout.dtype for call in normalising for role, view in call.views.items() if role in (1, 17)} == {2}
+
+
+def test_gates_and_channel_wise_convolutions_have_fast_kernels() -> None:
+    network = nn.SequentialCell(
+        nn.Conv2d(8, 16, 1), nn.ReLU6(), nn.Conv2d(16, 16, 3, 2, pad_mode="pad", padding=1, group=16), nn.ReLU6(),
+        nn.Flatten(), nn.Dense(1024, 10),
+    )  # fmt: skip
+    x, y = normal(4, 8, 16, 16), np.arange(4, dtype=np.int32)
+    loss = nn.WithLossCell(
+        amp.auto_mixed_precision(network, "O2", graphls.bfloat16), nn.SoftmaxCrossEntropyWithLogits(sparse=True)
+    )
+    step = graphls.compile(
+        nn.TrainOneStepCell(loss, nn.Momentum(loss.trainable_params(), 0.1, 0.9)).set_train(), x, y, engine="onednn"
+    )
+    assert [segment.engine for segment in step.plan.segments] == ["onednn"]
+    calls = [call for part in (*step._session.first, *step._session.last) for call in part.program.calls]
+    assert "where" not in {call.kind for call in calls}
+    of_images = [call.primitive for call in calls if call.kind == "convolution, gradient of images"]
+    assert of_images and not any(kernel.implementation.startswith("brgconv_strided") for kernel in of_images)

@@ -191,15 +191,18 @@ class Memory:
 
 
 class Primitive:
-    """A kernel that is ready to run."""
+    """A kernel that is ready to run: the first one that oneDNN has whose name does not begin with `unlike`."""
 
-    def __init__(self, kind: str, create: str, *arguments: object) -> None:
+    def __init__(self, kind: str, create: str, *arguments: object, unlike: str | None = None) -> None:
         lib = library()
         self.kind, self.described = kind, c_void_p()
         self._as_parameter_ = self.described
         _call(f"prepare a {kind}", getattr(lib.c, f"dnnl_{create}_primitive_desc_create"), byref(self.described),
               *arguments)  # fmt: skip
         finalize(self, lib.c.dnnl_primitive_desc_destroy, self.described).atexit = False
+        while unlike and self.implementation.startswith(unlike):
+            if lib.c.dnnl_primitive_desc_next_impl(self.described):
+                break
         self.handle = c_void_p()
         _call(f"make a {kind}", lib.c.dnnl_primitive_create, byref(self.handle), self.described)
         finalize(self, lib.c.dnnl_primitive_destroy, self.handle).atexit = False

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Onednn:
-    """Runs segments as calls of kernels that are made for training, in layouts of their own: float32, bfloat16, on the CPU."""
+    """Runs segments as calls of kernels for training, in layouts of their own: float32 and bfloat16, on the CPU."""
 
     name = "onednn"
     runs_python = False

@@ -10,7 +10,7 @@ from math import isfinite
 from typing import NamedTuple
 
 from graphls.ir.graph import Node, Value
-from graphls.ir.types import float32
+from graphls.ir.types import bfloat16, float32
 from graphls.runtime.onednn.algorithms import LESS, LESS_EQUAL
 
 _SIDES: Mapping[str, tuple[float, int]] = {
@@ -52,7 +52,7 @@ def gate_of(node: Node, definer: Mapping[Value, Node], numbers: Callable[[Value]
 
 
 def _gate(gradient: Value, value: Value, name: str, number: float | None, is_closed: bool) -> Gate | None:
-    if number is None or not isfinite(number) or value.type.dtype is not float32:
+    if number is None or not isfinite(number) or value.type.dtype not in (float32, bfloat16):
         return None
     factor, algorithm = _SIDES[name]
     return Gate(gradient, value, factor, algorithm, factor * number, is_closed)

@@ -48,7 +48,8 @@ def computes(node: Node) -> bool:
     if any(v.type.dtype in others for v in values):
         return False
     is_narrow = any(v.type.dtype is bfloat16 for v in values)
-    return (_is_moved(node) if is_narrow else _is_quick(node)) or sum(v.type.nbytes for v in values) <= MOST_BYTES
+    is_quick = _is_moved(node) or _is_compared(node) if is_narrow else _is_quick(node)
+    return is_quick or sum(v.type.nbytes for v in values) <= MOST_BYTES
 
 
 def _is_moved(node: Node) -> bool:
@@ -62,8 +63,11 @@ def _is_quick(node: Node) -> bool:
     if node.primitive.name in QUICK:
         return True
     is_of_integers = not any(v.type.dtype.is_float for v in node.inputs)
-    is_compared = all(v.type.dtype is bool_ for v in node.outputs)
-    return _ufunc_of(node) is not None and (is_of_integers or is_compared)
+    return _is_compared(node) or (is_of_integers and _ufunc_of(node) is not None)
+
+
+def _is_compared(node: Node) -> bool:
+    return _ufunc_of(node) is not None and all(v.type.dtype is bool_ for v in node.outputs)
 
 
 def _ufunc_of(node: Node) -> np.ufunc | None:
