@@ -39,6 +39,7 @@ def test_each_product_is_computed_once(width: int) -> None:
     products = [node for node in walk(step.graph) if node.primitive.name in ("matmul", "matmul_add")]
     assert len(products) > 5, "The factor pass has made no second product, so that this test tests nothing."
     assert sum(call.kind == "matrix product" for part in parts(step) for call in part.program.calls) == 5
+    assert {row.engine for row in step.plan.segments} == {"onednn"}
     checks = [call for part in parts(step) for call in part.program.calls if call.node and call.node.phase == "check"]
     kinds = Counter(call.kind for call in checks)
     assert kinds["overflow check"] == 1 and kinds["reduction"] <= 3  # of each array once, small ones by NumPy

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import chain, islice
 
 from graphls.ir.build import Names, copy_nodes, substitute
-from graphls.ir.engines import find_engine
+from graphls.ir.engines import Interprets, find_engine
 from graphls.ir.graph import Graph, Node, Value, Write, blocks, filtered, inside, needs, uses, walk, with_edges
 from graphls.ir.plan import DEFAULT
 from graphls.ir.reachability import descendants
@@ -63,7 +63,7 @@ class Cut:
         self.updates_apart = is_much and not (preferred_engine.writes_in_place or preferred_engine.runs_python)
         self.free = {v: node for node in self.nodes if _is_free(node) for v in node.outputs}
         self.engine = {node: self.chosen(node) for node in self.nodes if not _is_free(node)}
-        if DEFAULT in self.engine.values():
+        if DEFAULT in self.engine.values() and not isinstance(preferred_engine, Interprets):
             self.engine.update((node, DEFAULT) for node in self.engine if self.takes(node) and _counts(node))
         self.boundary_values: dict[Value, Value] = {}
         self.passed: dict[Value, Value] = {}
