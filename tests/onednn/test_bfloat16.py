@@ -20,6 +20,7 @@ from graphls.runtime.onednn.library import Library
 from graphls.runtime.onednn.program import computed
 from graphls.runtime.onednn.rules import RULES, takes
 from graphls.runtime.plan import PlanSession
+from tests.onednn.test_recurrent import LOOPS, MATRIX, ROWS
 from tests.onednn.test_training import NETWORKS, SCALES
 
 APART = {"constant", "scan"}
@@ -156,7 +157,7 @@ def test_losses_flags_and_scales_are_those_of_onnx_runtime(name: str, is_scaled:
     assert (results[:, 1:] == expected[:, 1:]).all()
 
 
-@pytest.mark.parametrize("name", ["convolutional", "lenet", "mlp", "gpt"])
+@pytest.mark.parametrize("name", ["convolutional", "lenet", "mlp", "gpt", "lstm"])
 def test_a_step_is_one_segment(name: str) -> None:
     step, _ = step_of(name, "onednn", False)
     assert [segment.engine for segment in step.plan.segments] == ["onednn"]
@@ -187,3 +188,53 @@ def test_gates_and_channel_wise_convolutions_have_fast_kernels() -> None:
     assert "where" not in {call.kind for call in calls}
     of_images = [call.primitive for call in calls if call.kind == "convolution, gradient of images"]
     assert of_images and not any(kernel.implementation.startswith("brgconv_strided") for kernel in of_images)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_a_loop_gives_what_onnx_runtime_gives_but_for_roundings(loop: Callable[..., Any]) -> None:
+    def narrow(x: Any, rows: Any) -> Any:
+        return loop(ops.cast(x, graphls.bfloat16), ops.cast(rows, graphls.bfloat16))
+
+    step = graphls.compile(narrow, MATRIX, ROWS, engine="onednn")
+    assert [segment.engine for segment in step.plan.segments] == ["onednn"]
+    expected = graphls.compile(narrow, MATRIX, ROWS, engine="onnxruntime")(MATRIX, ROWS)
+    for result, other in zip(leaves(step(MATRIX, ROWS)), leaves(expected), strict=True):
+        assert result.dtype == other.dtype
+        scale = np.abs(other.astype(np.float64)).max()
+        np.testing.assert_allclose(result.astype(np.float64), other.astype(np.float64), atol=8 * DIGIT * scale)
+
+
+def leaves(results: Any) -> list[np.ndarray]:
+    if isinstance(results, (tuple, list)):
+        return [leaf for each in results for leaf in leaves(each)]
+    return [results.asnumpy()]
+
+
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_a_layer_of_lstm_is_one_fast_kernel_in_each_direction(bidirectional: bool) -> None:
+    x, y = normal(4, 6, 32), np.arange(4, dtype=np.int32)
+
+    class Network(nn.Cell):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.LSTM(32, 32, batch_first=True, bidirectional=bidirectional)
+            self.scores = nn.Dense(64 if bidirectional else 32, 10)
+
+        def construct(self, x: graphls.Tensor) -> graphls.Tensor:
+            return self.scores(self.layer(x)[0][:, -1])
+
+    def losses(engine: str) -> tuple[graphls.Compiled, list[float]]:
+        graphls.set_seed(1)
+        narrow = amp.auto_mixed_precision(Network(), "O2", graphls.bfloat16)
+        loss = nn.WithLossCell(narrow, nn.SoftmaxCrossEntropyWithLogits(sparse=True, reduction="mean"))
+        cell = nn.TrainOneStepCell(loss, nn.Momentum(loss.trainable_params(), 0.5, 0.9)).set_train()
+        step = graphls.compile(cell, x, y, engine=engine)
+        return step, [float(step(x, y).asnumpy()) for _ in range(10)]
+
+    step, results = losses("onednn")
+    np.testing.assert_allclose(results, losses("onnxruntime")[1], rtol=1e-2)
+    assert results[-1] < results[0] - 0.2
+    calls = [call for part in (*step._session.first, *step._session.last) for call in part.program.calls]
+    layers = [call.primitive.implementation for call in calls if call.kind.startswith("LSTM")]
+    assert len(layers) == (4 if bidirectional else 2)
+    assert all(name.startswith("brgemm") for name in layers)

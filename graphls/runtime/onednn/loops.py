@@ -12,7 +12,7 @@ from graphls.runtime.onednn.arena import Buffer
 from graphls.runtime.onednn.binding import Descriptor
 from graphls.runtime.onednn.calls import AnyCall
 from graphls.runtime.onednn.iterations import Loop
-from graphls.runtime.onednn.program import Copy, Group, Program, View
+from graphls.runtime.onednn.program import Copy, Group, Program, View, rounded
 
 MOST_CALLS = 1 << 14
 """Nodes of all iterations up to which their calls are prepared: about 50 microseconds and a kilobyte for each."""
@@ -40,6 +40,7 @@ class Body(Program):
         self.inputs = [Buffer(value.type.nbytes) for value in region.inputs]
         for value, buffer in zip(region.inputs, self.inputs, strict=True):
             self.place(value, buffer)
+        self._rounded = rounded(region.nodes, {*region.outputs})
         for group in groups:
             self.node = group.nodes[-1]
             group.emit(self)

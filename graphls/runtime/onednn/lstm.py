@@ -9,7 +9,7 @@ import numpy as np
 
 from graphls.ir.graph import Node, Value
 from graphls.runtime.onednn.algorithms import ADD
-from graphls.runtime.onednn.binding import DATA_TYPES, Descriptor, Primitive, Role, row_major
+from graphls.runtime.onednn.binding import DATA_TYPES, F32, Descriptor, Primitive, Role, row_major
 from graphls.runtime.onednn.library import library
 from graphls.runtime.onednn.program import Call, Program, View
 
@@ -36,8 +36,9 @@ class Forward:
         self.hidden = self.first[0].type.shape[-1]
         self.dtype = DATA_TYPES[self.x.type.dtype]
         self.state = Descriptor.plain((1, 1, self.batch, self.hidden), self.dtype)
+        self.cell = Descriptor.plain((1, 1, self.batch, self.hidden))
         self.stack = Descriptor.plain((self.length, self.batch, self.hidden), self.dtype)
-        self.bias = Descriptor.plain((1, 1, 4, self.hidden), self.dtype)
+        self.bias = Descriptor.plain((1, 1, 4, self.hidden))
 
     @property
     def direction(self) -> int:
@@ -48,12 +49,13 @@ class Forward:
         """The shape of the weights of one operand as oneDNN takes them: layers, directions, inputs, gates, outputs."""
         return 1, 1, width, 4, self.hidden
 
-    def descriptors(self) -> tuple[Descriptor | None, ...]:
+    def descriptors(self, weights_dtype: int | None = None) -> tuple[Descriptor | None, ...]:
         """The descriptors of the forward, those of weights in any layout, as both directions take them."""
-        w, r = (Descriptor.any(self.weights_shape(width), self.dtype) for width in (self.width, self.hidden))
+        dtype = weights_dtype or self.dtype
+        w, r = (Descriptor.any(self.weights_shape(width), dtype) for width in (self.width, self.hidden))
         return (
-            Descriptor.of(self.x.type), self.state, self.state, w, r, None, None, self.bias, self.stack, self.state,
-            self.state,
+            Descriptor.of(self.x.type), self.state, self.cell, w, r, None, None, self.bias, self.stack, self.state,
+            self.cell,
         )  # fmt: skip
 
     def primitive(self) -> Primitive:
@@ -67,7 +69,7 @@ class Forward:
             Role.SOURCE: program.plain(self.x),
             Role.BIAS: self.bias_view,
             Role.SOURCE_1: program.reshaped(self.first[0], self.state),
-            Role.SOURCE_2: program.reshaped(self.first[1], self.state),
+            Role.SOURCE_2: program.reshaped(self.first[1], self.cell),
         }
         for role, value, width in ((Role.WEIGHTS, self.w, self.width), (Role.WEIGHTS_1, self.r, self.hidden)):
             rows = (4 * self.hidden * width,) * 2
@@ -80,7 +82,7 @@ class Forward:
         kernel = self.primitive()
         self.bias_view = self._bias(program, self.bias)
         self.workspace = program.scratch(kernel.layout_of(Role.WORKSPACE))
-        self.stacked, *states = map(program.scratch, (self.stack, self.state, self.state))
+        self.stacked, *states = map(program.scratch, (self.stack, self.state, self.cell))
         self.states = states
         program.run(kernel, {
             **self.operands(program, kernel), Role.WORKSPACE: self.workspace, Role.RESULT: self.stacked,
@@ -89,7 +91,7 @@ class Forward:
         for value in self.results:
             program.alias(value, self.stacked)
         for value, view in zip(self.node.outputs, states, strict=False):
-            program.alias(value, View(view.buffer, Descriptor.of(value.type)))
+            program.alias(value, View(view.buffer, Descriptor.plain(value.type.shape, view.layout.dtype)))
 
     def _bias(self, program: Program, layout: Descriptor) -> View:
         """The sum of the biases; the kernel asks for one also where there are none."""
@@ -132,10 +134,13 @@ class Backward:
             Role.RESULT_GRADIENT: self._stacked_gradient(program),
         }  # fmt: skip
         for number, value in enumerate(self.node.inputs[:2]):
-            views[Role.RESULT_GRADIENT + 1 + number] = program.reshaped(value, layer.state)
+            views[Role.RESULT_GRADIENT + 1 + number] = program.reshaped(value, layer.cell)
         roles = [Role.SOURCE_GRADIENT + number for number in range(3)]
         roles += [Role.WEIGHTS_GRADIENT, Role.WEIGHTS_GRADIENT + 1, Role.BIAS_GRADIENT]
         results = {role: program.scratch(kernel.layout_of(role)) for role in roles}
+        if layer.dtype != F32:
+            for role in roles[3:]:
+                self._clear(program, results[role])
         program.append(Call(kernel, {**views, **results}, program.node, [view.buffer for view in results.values()]))
         x, h, c, w, r, b = results.values()
         self._alias(program, x, self.x_gradients)
@@ -146,16 +151,24 @@ class Backward:
         self._alias(program, b, self.b_gradients)
 
     def _primitive(self) -> Primitive:
+        """The kernel; that for bfloat16 gives float32, and is the slow one if it does not add to what is there."""
         layer = self.forward
-        descriptors = layer.descriptors()
+        gradients = [None if each is None else each.with_dtype(F32) for each in layer.descriptors(F32)]
         return Primitive(
-            "LSTM, gradients", "lstm_backward", library().engine, BACKWARD, layer.direction, *descriptors,
-            *descriptors, OVERWRITE, layer.primitive(), None,
+            "LSTM, gradients", "lstm_backward", library().engine, BACKWARD, layer.direction, *layer.descriptors(),
+            *gradients, OVERWRITE if layer.dtype == F32 else 0, layer.primitive(), None,
         )  # fmt: skip
+
+    @staticmethod
+    def _clear(program: Program, view: View) -> None:
+        """Append a kernel that fills a view with zeros."""
+        rank = len(view.layout.shape)
+        zeros = program.repeated(program.number(0.0, rank), view.layout.shape)
+        program.append(program.reorder(zeros, view))
 
     def _stacked_gradient(self, program: Program) -> View:
         """The gradient of all that the layer gives; zeros where only its last states are read."""
-        layout = self.forward.stack
+        layout = self.forward.stack.with_dtype(F32)
         if self.g is not None:
             return program.reshaped(self.g, layout)
         return program.fixed(np.zeros(layout.size, np.uint8), layout)
@@ -164,11 +177,12 @@ class Backward:
         """The gradient of weights as a matrix, whose rows are columns in the memory."""
         layer, rows = self.forward, 4 * self.forward.hidden
         shape = layer.weights_shape(width)
-        plain = program.converted(view, Descriptor.strided(shape, row_major(shape), layer.dtype))
-        return View(plain.buffer, Descriptor.strided((rows, width), (1, rows), layer.dtype), False)
+        plain = program.converted(view, Descriptor.strided(shape, row_major(shape)))
+        return View(plain.buffer, Descriptor.strided((rows, width), (1, rows)), False)
 
     @staticmethod
     def _alias(program: Program, view: View, values: Sequence[Value]) -> None:
         for value in values:
             is_matrix = not view.is_for_kernels
-            program.alias(value, view if is_matrix else View(view.buffer, Descriptor.of(value.type)))
+            plain = Descriptor.plain(value.type.shape)
+            program.alias(value, view if is_matrix else View(view.buffer, plain))

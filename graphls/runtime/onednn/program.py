@@ -98,13 +98,13 @@ class Call:
         return is_by_elements and all(result is not None and v.layout.equals(result.layout) for v in operands)
 
 
-def _rounded(nodes: Iterable[Node], leaving: Set[Value]) -> set[Value]:
+def rounded(nodes: Iterable[Node], leaving: Set[Value]) -> set[Value]:
     """The values of float32 that only casts to bfloat16 read."""
-    rounded, others = set[Value](), {*leaving}
+    narrow, others = set[Value](), {*leaving}
     for node in nodes:
         is_cast = node.primitive.name == "cast" and node.output.type.dtype is bfloat16
-        (rounded if is_cast and node.inputs[0].type.dtype is float32 else others).update(uses(node))
-    return rounded - others
+        (narrow if is_cast and node.inputs[0].type.dtype is float32 else others).update(uses(node))
+    return narrow - others
 
 
 def reorder_of(source: Descriptor, target: Descriptor) -> Primitive:
@@ -198,7 +198,7 @@ class Program:
         self.set_empty()
         leaving = {*graph.outputs, *(write.value for write in graph.writes)}
         self._sparse = {node for node in graph.nodes if is_sparse(node) and node.output not in leaving}
-        self._rounded = _rounded(graph.nodes, leaving)
+        self._rounded = rounded(graph.nodes, leaving)
         self.inputs = [self._fed(value, fed.get(value)) for value in graph.inputs]
         self.states = {state: self._outside(state) for state in graph.states}
         for group in groups:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from graphls.ir.graph import Graph, Node, Value, definers
 from graphls.passes.rewrite import users
@@ -11,7 +11,7 @@ from graphls.passes.simplify.patterns import Match, matches
 from graphls.passes.simplify.recurrent import CELL, HIDDEN, INPUTS
 from graphls.primitives.primitive import normalise_axes
 from graphls.runtime.onednn.lstm import Backward, Forward
-from graphls.runtime.onednn.program import Group
+from graphls.runtime.onednn.program import COMPUTED, Group
 
 _GATES = ("INPUT", "FORGET", "CELL", "OUTPUT")
 """The gates of an LSTM, in the order of oneDNN, which is that of the rows of its weights, too."""
@@ -37,6 +37,22 @@ _FACTORS = {
     "to_forget": "mul(cell, mul(forget, sub(1.0, forget)))",
 }
 """What gradients are multiplied by, of values that the forward has stacked."""
+
+
+_WITH_BIAS = "matmul_add(x, w, b1, transpose_b=True)"
+
+
+def _without_casts(region: Graph) -> Graph:
+    """An iteration without the casts between float32 and bfloat16: a kernel for the latter has float32 within."""
+    sources: dict[Value, Value] = {}
+    nodes = []
+    for node in region.nodes:
+        inputs = tuple(sources.get(v, v) for v in node.inputs)
+        if node.primitive.name == "cast" and {inputs[0].type.dtype, node.output.type.dtype} <= {*COMPUTED}:
+            sources[node.output] = inputs[0]
+        else:
+            nodes.append(replace(node, inputs=inputs))
+    return replace(region, nodes=tuple(nodes), outputs=tuple(sources.get(v, v) for v in region.outputs))
 
 
 def layers(nodes: Sequence[Node], definer: Mapping[Value, Node]) -> Iterator[Group]:
@@ -83,7 +99,7 @@ def _backward_group(backward: Backward) -> Group:
 
 def _forward(node: Node, definer: Mapping[Value, Node]) -> tuple[Forward, _Stacks] | None:
     """The layer that a loop computes; None where it is another one."""
-    (region,) = node.regions
+    region = _without_casts(node.regions[0])
     if node.attrs["carries"] != 2 or len(region.inputs) != 3 or node.after:
         return None
     step, projection = _step(region), _projection(node.inputs[2], definer)
@@ -127,7 +143,7 @@ def _step(region: Graph) -> tuple[Match, dict[str, Value]] | None:
 def _projection(value: Value, definer: Mapping[Value, Node]) -> Match | None:
     """The match of the products of the inputs with the weights."""
     maker = definer.get(value)
-    tried = (matches(text, maker, definer) for text in INPUTS) if maker is not None else iter(())
+    tried = (matches(text, maker, definer) for text in (*INPUTS, _WITH_BIAS)) if maker is not None else iter(())
     match = next((m for m in tried if m is not None), None)
     return match if match is not None and (match["x"].type.rank, match["w"].type.rank) == (3, 2) else None
 
@@ -137,8 +153,9 @@ def _backward(
     readers: Mapping[Value, Sequence[Node]],
 ) -> Backward | None:  # fmt: skip
     """The backward of a layer, where a loop is that."""
-    (region,) = node.regions
-    is_fit = node.attrs["carries"] == 2 and len(node.outputs) == 3 and not node.after
+    region = _without_casts(node.regions[0])
+    is_of_gates = len(node.outputs) > 2 and len({*region.outputs[2:]}) == 1
+    is_fit = node.attrs["carries"] == 2 and is_of_gates and not node.after
     if not is_fit or node.attrs.get("reverse") == layer.node.attrs.get("reverse"):
         return None
     step = _step_back(region, layer.r)
@@ -155,13 +172,14 @@ def _backward(
             return None
     backward = Backward(node, layer, values.get("g"))
     old = [outer for outer, inner in stacks.values.items() if inner is stacks.names["h"]]
-    return backward if _find_readers(backward, node.outputs[2], old, definer, readers) else None
+    are_known = all(_find_readers(backward, gates, old, definer, readers) for gates in node.outputs[2:])
+    return backward if are_known else None
 
 
 def _step_back(region: Graph, r: Value) -> Match | None:
     """The match of an iteration with the backward of an LSTM."""
     definer = definers(region.nodes)
-    product, cell, gates = (definer.get(value) for value in region.outputs)
+    product, cell, gates = (definer.get(value) for value in region.outputs[:3])
     if product is None or cell is None or gates is None or product.primitive.name != "matmul":
         return None
     is_plain = not (product.attrs.get("transpose_a") or product.attrs.get("transpose_b"))

@@ -31,7 +31,7 @@ from graphls.runtime.onednn.registry import CONDITIONS, JOINS, RULES, Rule, rule
 
 LOOPS = ("scan",)
 NARROW = frozenset((
-    *NAMES, "constant", "reshape", "stop_gradient", "depend", "cast", "transpose", "broadcast_to", "slice",
+    *NAMES, *LOOPS, "constant", "reshape", "stop_gradient", "depend", "cast", "transpose", "broadcast_to", "slice",
     "slice_gradient", "concat", "matmul", "matmul_add", "convolution", "convolution_add", "convolution_input_gradient",
     "convolution_weight_gradient", "sum", "mean", "softmax", "max_pool", "avg_pool", "avg_pool_gradient",
 ))  # fmt: skip
@@ -63,7 +63,9 @@ def _is_fit(value: Value) -> bool:
 
 def _is_array(value: Value) -> bool:
     """Whether a value has as many elements in each step, in a dtype that kernels or NumPy compute in."""
-    return value.type != TOKEN and not value.type.stacked and value.type.size > 0 and not value.type.dtype.is_half
+    kind = value.type
+    is_known = not kind.dtype.is_half or kind.dtype in computed()
+    return kind != TOKEN and not kind.stacked and kind.size > 0 and is_known
 
 
 def _is_unrolled(node: Node) -> bool:
