@@ -37,7 +37,10 @@ class Engine(Protocol):
 
 @runtime_checkable
 class Interprets(Protocol):
-    """An engine that lets Python compute some nodes of a segment, before it overwrites a state in it."""
+    """An engine that orders the calls of a segment itself, and lets Python compute some of its nodes.
+
+    What overwrites a state runs behind all that reads the old value, and behind Python, which may check indices.
+    """
 
     def interprets(self, node: Node) -> bool:
         """Whether Python computes a node."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from graphls.ir.engines import find_engine, runs_python
+from graphls.ir.engines import Interprets, find_engine, runs_python
 from graphls.ir.graph import Graph, Value, needs, walk
 from graphls.ir.indices import early_states, is_small, takes_indices
 from graphls.ir.plan import Plan, Segment, plan_of
@@ -63,8 +63,11 @@ def _proofs(plan: Plan) -> list[dict[Value, bool]]:
 
 def _safe(segment: Segment) -> frozenset[Value]:
     """The states whose old values all nodes of a segment read before it makes the new ones."""
-    if not find_engine(segment.engine).writes_in_place:
+    engine = find_engine(segment.engine)
+    if not engine.writes_in_place:
         return frozenset()
+    if isinstance(engine, Interprets):
+        return frozenset(write.state for write in segment.graph.writes)
     safe, _ = read_before_write(segment.graph)
     early = early_states(segment.graph)
     return frozenset(state for state in safe if state.name not in early)

@@ -276,16 +276,22 @@ class Program:
         return view.buffer
 
     def _copy(self, value: Value, target: Buffer, is_to_state: bool = False) -> None:
-        """Append a copy of a value to a buffer outside."""
+        """Append a copy of a value to a buffer outside; from one that a step brings or overwrites, by the arena."""
         self.node = self._nodes.get(value)
-        if value in self.raw:
-            source = self.raw[value]
-            if is_to_state and source.is_outside and source not in self.constants:  # it lies elsewhere in each step
-                source = Buffer(value.type.nbytes)
-                self.append(Copy(self.raw[value], source, value.type, node=self.node))
+        view = None if value in self.raw else self.views[value][0]
+        source = self.raw[value] if view is None else view.buffer
+        if is_to_state and source.is_outside and source not in self.constants:
+            own = Buffer(source.size)
+            if view is None:
+                self.append(Copy(source, own, value.type, node=self.node))
+            else:
+                view = View(own, view.layout)
+                self.append(self.reorder(self.views[value][0], view))
+            source = own
+        if view is None:
             self.append(Copy(source, target, value.type, is_to_state, self.node))
         else:
-            self.append(self.reorder(self.views[value][0], View(target, Descriptor.of(exchanged(value.type)))))
+            self.append(self.reorder(view, View(target, Descriptor.of(exchanged(value.type)))))
 
     def _new_state(self, write: Write) -> Buffer:
         """A buffer outside for the new value of a state: another one, or its own, which its writer takes over."""
