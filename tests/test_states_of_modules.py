@@ -30,7 +30,7 @@ KNOWN: dict[str, tuple[str, ...]] = {
     ),
     "changed under a lock": (
         "dataset.randomness._outside", "train.background._pending", "train.callbacks.callback._warned",
-        "base.sharing.forks._locked", "distributed.shard_reads._counted",
+        "distributed.shard_reads._counted",
     ),
     "changed by who compiles, which one thread at a time does": (
         "runtime.openvino.runtime._threads", "runtime.engine_choice._unwritten", "step.lint._warned",

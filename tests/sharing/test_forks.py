@@ -157,6 +157,48 @@ def test_a_fork_waits_for_the_steps_and_compilations_of_other_threads() -> None:
             assert not thread.is_alive()
 
 
+TWO_FORKS = """
+import os, threading
+from graphls.base.sharing import forks, locks
+
+second_waits = threading.Event()
+
+class Announcing:
+    def __init__(self, lock):
+        self.lock = lock
+    def acquire(self):
+        if threading.current_thread() is second:
+            second_waits.set()
+        return self.lock.acquire()
+    def release(self):
+        self.lock.release()
+
+def fork():
+    process = os.fork()
+    if process == 0:
+        os._exit(7)
+    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 7
+
+def begin_second():
+    if threading.current_thread() is not second and not second_waits.is_set():
+        second.start()
+        second_waits.wait()
+
+second = threading.Thread(target=fork)
+locks.COMPILING.lock = Announcing(locks.COMPILING.lock)
+forks.call_before_fork(begin_second)
+fork()
+second.join()
+fork()
+"""
+
+
+def test_two_threads_fork_at_the_same_time() -> None:
+    """The second one waits for the locks of the first one, which must not take the record of the second for its own."""
+    command = [sys.executable, "-c", TWO_FORKS]
+    subprocess.run(command, cwd=Path(__file__).parents[2], timeout=LONGEST_WAIT, check=True)
+
+
 def test_processes_of_a_dataset_use_what_was_compiled_before() -> None:
     net = nn.SequentialCell(nn.Dense(128, 128), nn.ReLU())
     net(X)

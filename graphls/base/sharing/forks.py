@@ -44,7 +44,19 @@ _guards: set[ref[Guard]] = set()
 _renewed: set[ref[Renewable]] = set()
 _functions: list[Callable[[], None]] = []
 _before_forks: list[Callable[[], object]] = []
-_locked: list[tuple[list[Any], list[bool], list[object]]] = []
+
+
+class _Forks(threading.local):
+    """The forks that a thread is about to do: the locks, which of them it has acquired, and the results of functions.
+
+    Each thread has its own: a second thread may be waiting for the locks in its hook while the first one forks.
+    """
+
+    def __init__(self) -> None:
+        self.begun: list[tuple[list[Any], list[bool], list[object]]] = []
+
+
+_forks = _Forks()
 
 
 def renew_after_fork(item: Renewable) -> None:
@@ -78,7 +90,7 @@ def _before() -> None:
     locks = [guard.lock for guard in sorted(_alive(_guards), key=lambda guard: guard.number)]
     acquired_locks: list[bool] = []
     retained: list[object] = []
-    _locked.append((locks, acquired_locks, retained))
+    _forks.begun.append((locks, acquired_locks, retained))
     # One call into C: a Ctrl-C, which the interpreter swallows in here, leaves no acquired lock uncounted.
     deque(map(acquired_locks.append, map(methodcaller("acquire"), locks)), 0)
     for function in _before_forks:
@@ -86,13 +98,13 @@ def _before() -> None:
 
 
 def _in_parent() -> None:
-    locks, acquired_locks, _ = _locked.pop() if _locked else ([], [], [])
+    locks, acquired_locks, _ = _forks.begun.pop() if _forks.begun else ([], [], [])
     deque(map(methodcaller("release"), locks[: len(acquired_locks)]), 0)
 
 
 def _in_child() -> None:
-    never_free(*(retained for _, _, retained in _locked))
-    _locked.clear()
+    never_free(*(retained for _, _, retained in _forks.begun))
+    _forks.begun.clear()
     for guard in _alive(_guards):
         guard.lock = threading.RLock()
     for function in _functions:
