@@ -238,3 +238,25 @@ def test_a_layer_of_lstm_is_one_fast_kernel_in_each_direction(bidirectional: boo
     layers = [call.primitive.implementation for call in calls if call.kind.startswith("LSTM")]
     assert len(layers) == (4 if bidirectional else 2)
     assert all(name.startswith("brgemm") for name in layers)
+
+
+@pytest.mark.parametrize("words", [300, 40000])
+def test_an_embedding_rounds_the_rows_of_a_step_and_no_table(words: int) -> None:
+    x = np.random.default_rng(0).integers(0, words, (4, 6)).astype(np.int32)
+    x[0] = x[1]
+    y = np.arange(4, dtype=np.int32)
+
+    def step_on(engine: str) -> graphls.Compiled:
+        graphls.set_seed(1)
+        network = nn.SequentialCell(nn.Embedding(words, 16), nn.Flatten(), nn.Dense(96, 10))
+        narrow = amp.auto_mixed_precision(network, "O2", graphls.bfloat16)
+        loss = nn.WithLossCell(narrow, nn.SoftmaxCrossEntropyWithLogits(sparse=True, reduction="mean"))
+        cell = nn.TrainOneStepCell(loss, nn.Momentum(loss.trainable_params(), 0.5, 0.9)).set_train()
+        return graphls.compile(cell, x, y, engine=engine)
+
+    step, other = step_on("onednn"), step_on("onnxruntime")
+    results = [[float(each(x, y).asnumpy()) for _ in range(5)] for each in (step, other)]
+    np.testing.assert_allclose(*results, rtol=2e-2)
+    calls = [call for part in (*step._session.first, *step._session.last) for call in part.program.calls]
+    rounded = [call for call in calls if call.kind == "reorder" and 2 in {v.layout.dtype for v in call.views.values()}]
+    assert rounded and all(view.layout.size < words * 16 for call in rounded for view in call.views.values())

@@ -9,6 +9,7 @@ from itertools import chain
 from graphls.ir.graph import Graph, Node, Value, definers, uses
 from graphls.runtime.onednn.activations import activations
 from graphls.runtime.onednn.convolution import weight_gradients
+from graphls.runtime.onednn.embeddings import embeddings
 from graphls.runtime.onednn.layer_norm import layer_normalisations
 from graphls.runtime.onednn.max_pooling import poolings
 from graphls.runtime.onednn.normalisation import normalisations
@@ -37,7 +38,8 @@ def groups_of(
     fused = (
         normalisations(graph.nodes, definer), layer_normalisations(graph.nodes, definer),
         softmax_gradients(graph.nodes, definer), poolings(graph.nodes, results, definer),
-        activations(graph.nodes, definer), layers(graph.nodes, definer), selections(graph.nodes, definer),
+        embeddings(graph.nodes, results, definer), activations(graph.nodes, definer),
+        layers(graph.nodes, definer), selections(graph.nodes, definer),
         weight_gradients(graph.nodes, takes), overflow_checks(graph.nodes, definer),
     )  # fmt: skip
     for group in chain(*fused):

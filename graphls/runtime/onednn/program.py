@@ -188,7 +188,7 @@ class Program:
     _written: dict[Buffer, AnyCall]
     _overwriting: dict[Buffer, Value]
     _nodes: dict[Value, Node]
-    _sparse: set[Node]
+    _leaving: Set[Value] | None
     _rounded: set[Value]
 
     def __init__(
@@ -197,7 +197,7 @@ class Program:
     ) -> None:  # fmt: skip
         self.set_empty()
         leaving = {*graph.outputs, *(write.value for write in graph.writes)}
-        self._sparse = {node for node in graph.nodes if is_sparse(node) and node.output not in leaving}
+        self._leaving = leaving
         self._rounded = rounded(graph.nodes, leaving)
         self.inputs = [self._fed(value, fed.get(value)) for value in graph.inputs]
         self.states = {state: self._outside(state) for state in graph.states}
@@ -216,7 +216,7 @@ class Program:
         self.calls, self.node = [], None
         self.views, self.raw, self.constants, self.products = {}, {}, {}, {}
         self.arrays, self.layouts, self.lasting, self._nodes = {}, {}, {}, {}
-        self._written, self._overwriting, self._sparse, self._rounded = {}, {}, set(), set()
+        self._written, self._overwriting, self._leaving, self._rounded = {}, {}, None, set()
 
     def _fed(self, value: Value, layout: Descriptor | None) -> Buffer:
         """An input, in row-major order or in the layout in which another program leaves it."""
@@ -334,7 +334,7 @@ class Program:
     def interpret(self, node: Node) -> None:
         """Append a node that NumPy computes; the result of what only renames its operand is the memory of that."""
         results: list[Buffer] = []
-        is_apart = node in self._sparse
+        is_apart = self._leaving is not None and is_sparse(node) and node.output not in self._leaving
         if node.primitive.name in RENAMES:
             self._rename(node.inputs[0], node.output)
             if not is_check(node):

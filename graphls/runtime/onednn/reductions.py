@@ -42,7 +42,8 @@ def _sum(program: Program, node: Node) -> None:
     else:
         result = by_row(program, _rows(program, x, source, (*rest, *axes), count), REDUCE_SUM, dtype)
     if is_mean:
-        totals = result.layout
+        totals = Descriptor.plain((1, prod(result.layout.shape)))  # columns would be slow
+        result = View(result.buffer, totals)
         mean, divisor = program.scratch(totals), program.number(float(count), 2)
         kernel = Primitive("quotient", "binary", library().engine, DIV, totals, divisor.layout, totals,
                            None)  # fmt: skip
