@@ -15,6 +15,7 @@ from graphls.context import PYNATIVE_MODE, reset_context, set_context
 from graphls.runtime.onnxruntime import session as ort
 from graphls.runtime.onnxruntime.session_options import threads
 from tests import draws, messages
+from tests.forced_engine import ENGINES, ForcedEngine
 
 QUIET = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}  # a busy machine fails no test
 settings.register_profile("fixed", max_examples=60, derandomize=True, **QUIET)
@@ -32,7 +33,7 @@ ON_ALL_CORES = {"backends", "bundles", "networks", "openvino", "sharing", "steps
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--bless", action="store_true", help="rewrite the expected halves of the .ir files")
-    parser.addoption("--engine", choices=["onnxruntime", "openvino"], help="what runs every step that names no engine")
+    parser.addoption("--engine", choices=["onnxruntime", *ENGINES], help="what runs every step that names no engine")
     parser.addoption("--cut", action="store_true", help="let the host skip updates of any size: steps in segments")
 
 
@@ -45,9 +46,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
         config.pluginmanager.register(cut)
         cut.pytest_configure()
-    if config.getoption("--engine") == "openvino":
-        from tests.openvino import forced
-
+    engine = config.getoption("--engine")
+    if engine in ENGINES:
+        forced = ForcedEngine(engine)
         config.pluginmanager.register(forced)
         forced.pytest_configure()
 

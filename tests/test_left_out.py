@@ -8,13 +8,16 @@ import pytest
 
 from tests import cut
 from tests.cuda import forced as cuda
+from tests.forced_engine import ENGINES, left_out_on
 from tests.left_out import left_out
-from tests.openvino import forced as openvino
 
 ROOT = Path(__file__).parent.parent
 
 
-@pytest.mark.parametrize("file", [cuda.LEFT_OUT, cut.LEFT_OUT, openvino.LEFT_OUT], ids=["cuda", "cut", "openvino"])
+FILES = {"cuda": cuda.LEFT_OUT, "cut": cut.LEFT_OUT, **{engine: left_out_on(engine) for engine in ENGINES}}
+
+
+@pytest.mark.parametrize("file", FILES.values(), ids=FILES)
 def test_what_is_left_out_exists(file: Path) -> None:
     for pattern, reason in left_out(file):
         path, _, name = pattern.partition("::")

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphls.base.errors import GraphMemoryError
+from graphls.base.sharing.forks import renew_after_fork
 from graphls.base.sharing.storage import Storage
 from graphls.base.sharing.threads import Task, TaskQueue
 from graphls.ir.graph import Graph, Node, Value, definers
@@ -27,6 +28,7 @@ class HostValues:
         self.nodes = nodes
         self.growth = growth(graph, nodes[0].inputs[0]) if nodes else None
         self.ahead: tuple[tuple[int, ...], Task[list[Array]]] | None = None
+        renew_after_fork(self)
 
     def draw(self, storage: Storage) -> list[Array]:
         """The arrays for the state in a storage; those for the next step are begun in the background."""
@@ -48,8 +50,8 @@ class HostValues:
         """The state some steps later; None where that is not known."""
         return None if self.growth is None else tuple(a + steps * b for a, b in zip(state, self.growth, strict=True))
 
-    def forget(self) -> None:
-        """Wait for nothing that was begun in the background."""
+    def renew(self) -> None:
+        """In a forked process, wait for nothing that was begun in the background of the first."""
         self.ahead = None
 
     def compute(self, seed: int, step: int) -> list[Array]:

@@ -11,17 +11,17 @@ pytest.importorskip("openvino")
 from graphls.inspect.testing.samples import assert_close, draw, in_dtype, single
 from graphls.ir import interpret
 from graphls.ir.types import float16, float32, float64
-from tests.openvino.whole import is_taken, on_openvino
+from tests.engine_sessions import is_taken, session_on
 from tests.primitives.test_every_primitive import PRIMITIVES
 
-TAKEN = [p for p in PRIMITIVES if p.samples and is_taken(single(p, p.samples[0], p.samples[0].types))]
+TAKEN = [p for p in PRIMITIVES if p.samples and is_taken("openvino", single(p, p.samples[0], p.samples[0].types))]
 
 
 @pytest.mark.parametrize("primitive", TAKEN, ids=lambda p: p.name)
 def test_a_primitive_that_is_taken_agrees_with_numpy(primitive: Any) -> None:
     sample = primitive.samples[0]
     graph, arrays = single(primitive, sample, sample.types), draw(sample, sample.types)
-    for found, wanted in zip(on_openvino(graph).run(arrays), interpret(graph, arrays)[0], strict=True):
+    for found, wanted in zip(session_on("openvino", graph).run(arrays), interpret(graph, arrays)[0], strict=True):
         assert_close(found, wanted, float32)
 
 
@@ -36,4 +36,4 @@ def test_it_computes_neither_float16_nor_float64(dtype: Any) -> None:
     for primitive in TAKEN:
         types = in_dtype(primitive.samples[0], dtype)
         if types != primitive.samples[0].types:
-            assert not is_taken(single(primitive, primitive.samples[0], types))
+            assert not is_taken("openvino", single(primitive, primitive.samples[0], types))

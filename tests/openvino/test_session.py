@@ -19,7 +19,7 @@ from graphls.primitives.primitive import f32
 from graphls.runtime.lowering.writer import Writer
 from graphls.runtime.openvino.runtime import has_bfloat16, load_openvino
 from graphls.runtime.openvino.target import target
-from tests.openvino.whole import on_openvino
+from tests.engine_sessions import session_on
 
 pytest.importorskip("openvino")
 F32 = np.float32
@@ -54,7 +54,7 @@ def test_a_network_trains_as_on_onnxruntime(dtype: Any, tolerance: float) -> Non
 def layers(graph: Graph) -> dict[str, set[str]]:
     """The precisions in which the kernels of a session compute, by what they are."""
     found: dict[str, set[str]] = {}
-    for node in on_openvino(graph).first[0].compiled.get_runtime_model().get_ordered_ops():
+    for node in session_on("openvino", graph).first[0].compiled.get_runtime_model().get_ordered_ops():
         info = node.get_rt_info()
         found.setdefault(info["layerType"].value, set()).add(info["runtimePrecision"].value)
     return found
@@ -76,7 +76,7 @@ def test_products_are_bfloat16_and_all_else_is_float32() -> None:
     kernels = layers(graph)
     assert kernels["MatMul"] == {"bf16"} and kernels["Reduce"] == {"f32"}
     assert layers(product_and_sum(Type(float32))[0])["MatMul"] == {"f32"}
-    total, y = on_openvino(graph).run(arrays)
+    total, y = session_on("openvino", graph).run(arrays)
     np.testing.assert_allclose(y, interpret(graph, arrays)[0][1], rtol=2**-7, atol=1e-5)
     np.testing.assert_allclose(total, np.sum(y * y, axis=0), rtol=1e-6)
     assert np.array_equal(y, y.astype(bfloat16.numpy).astype(F32)), "the product is rounded where the graph rounds"
@@ -84,7 +84,7 @@ def test_products_are_bfloat16_and_all_else_is_float32() -> None:
 
 def test_float32_is_float32() -> None:
     graph, arrays = product_and_sum(Type(float32))
-    _, y = on_openvino(graph).run(arrays)
+    _, y = session_on("openvino", graph).run(arrays)
     np.testing.assert_allclose(y, arrays[0].astype(float) @ arrays[1].astype(float), rtol=1e-4, atol=1e-5)
 
 
@@ -198,7 +198,7 @@ def test_what_nobody_needs_is_in_no_segment() -> None:
           return %z
         }"""
     )
-    session = on_openvino(graph)
+    session = session_on("openvino", graph)
     assert [part.graph.nodes[0].primitive.name for part in session.first] == ["exp"]
     np.testing.assert_allclose(session.run([np.zeros(3, F32)])[0], np.ones(3), rtol=1e-6)
 
@@ -287,7 +287,7 @@ def test_a_product_is_one_kernel(kind: Any) -> None:
     low = e.cast(w, dtype=kind)
     y = e.cast(e.matmul(e.matmul(e.cast(x, dtype=kind), low), low, transpose_b=True), dtype=float32)
     graph = verify(Graph("g", (x, w), (), tuple(e.nodes), (), (y,)))
-    model = on_openvino(graph).first[0].compiled.get_runtime_model()
+    model = session_on("openvino", graph).first[0].compiled.get_runtime_model()
     kinds = [node.get_rt_info()["layerType"].value for node in model.get_ordered_ops()]
     casts = 3 if kind is bfloat16 else 0
     assert len(kinds) == 3 + 2 + casts, "two inputs and the result, two products, and casts"

@@ -7,6 +7,7 @@ import multiprocessing
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ import pytest
 
 import graphls
 from graphls import nn
+from graphls.ir.engines import find_engine
+from graphls.runtime.host_random import HostValues
 from graphls.train import Model
 from graphls.train.callbacks.checkpoint import CheckpointConfig, ModelCheckpoint
 
@@ -24,13 +27,13 @@ LONGEST_WAIT = 300
 X = np.ones((64, 128), np.float32)
 
 
-def dropout_step(backend: str = "onnxruntime") -> tuple[Any, Any]:
+def dropout_step(backend: str = "onnxruntime", engine: str | None = None) -> tuple[Any, Any]:
     """A train network with dropout, large enough for the threads of the runtime, and its step."""
     graphls.set_seed(1)
     net = nn.SequentialCell(nn.Dense(128, 256), nn.Dropout(p=0.2), nn.Dense(256, 128))
     cell = nn.TrainOneStepCell(nn.WithLossCell(net, nn.MSELoss()), nn.Momentum(net.trainable_params(), 0.1, 0.9))
     cell.set_train()
-    return cell, graphls.compile(cell, X, X, backend=backend)
+    return cell, graphls.compile(cell, X, X, backend=backend, engine=engine)
 
 
 def in_child(work: Callable[[], Any]) -> Any:
@@ -90,6 +93,19 @@ def test_a_child_of_a_bare_fork_ends_by_itself(use: str) -> None:
     root = Path(__file__).parents[2]
     done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=LONGEST_WAIT, check=False)
     assert (done.returncode, sorted(done.stdout.split("\n"))) == (7, ["", "of C", "of Python"]), done.stderr
+
+
+@pytest.mark.parametrize("engine", ["onnxruntime", "openvino", "onednn"])
+def test_a_child_waits_for_no_random_numbers_of_its_parent(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not find_engine(engine).version():
+        pytest.skip(f"{engine} is not installed")
+    _, step = dropout_step(engine=engine)
+    compute = HostValues.compute
+    step(X, X)
+    monkeypatch.setattr("tests.sharing.test_forks.LONGEST_WAIT", 20)
+    monkeypatch.setattr(HostValues, "compute", lambda *arguments: (time.sleep(0.5), compute(*arguments))[1])
+    step(X, X)  # which begins to draw for the next one
+    assert in_child(lambda: float(step(X, X))) == float(step(X, X))
 
 
 def test_repeated_steps_go_on_in_a_child() -> None:

@@ -102,7 +102,6 @@ class OrtSession(Session, BoundStates):
         never_free(self.session, *self.bindings.values())
         self.session = None
         self.forget_bindings()
-        self.host.forget()
 
     def _reopen(self) -> None:
         if self.session is not None:

@@ -1,0 +1,123 @@
+"""Threads, forked processes and Ctrl-C: what holds with every engine, where kernels are those of oneDNN."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing import get_context
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphls
+from graphls import nn
+from graphls.passes.schedule.partition import Partition
+from tests.interrupting import assert_states_are_of_one_step
+from tests.sharing.test_forks import in_child
+
+F32 = np.float32
+X = np.random.default_rng(0).normal(size=(4, 3, 12, 12)).astype(F32)
+Y = np.ones((4, 5), F32)
+FORKS = pytest.mark.skipif(sys.platform != "linux", reason="processes are forked on Linux only")
+
+
+def images() -> Any:
+    """A training of convolutions, whose kernels have memory of their own for what is between."""
+    graphls.set_seed(1)
+    layers = nn.Conv2d(3, 16, 3), nn.BatchNorm2d(16), nn.ReLU(), nn.Conv2d(16, 16, 3, stride=2), nn.Flatten()
+    net = nn.SequentialCell(*layers, nn.Dense(576, 5))
+    cell = nn.TrainOneStepCell(nn.WithLossCell(net, nn.MSELoss()), nn.Momentum(net.trainable_params(), 0.01, 0.9))
+    return cell.set_train()
+
+
+def losses(step: Any, count: int = 5) -> list[float]:
+    return [float(step(X, Y)) for _ in range(count)]
+
+
+def compiled(cell: Any = None) -> Any:
+    return graphls.compile(cell or images(), X, Y, engine="onednn")
+
+
+def test_threads_that_compile_and_train_at_once_give_what_one_gives() -> None:
+    expected, cells = losses(compiled(), 10), [images() for _ in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        steps = list(pool.map(compiled, cells))
+        assert list(pool.map(losses, steps)) == [expected[:5]] * 4
+    assert [losses(step) for step in steps] == [expected[5:]] * 4  # on another thread, where those above have ended
+
+
+def test_a_step_is_freed_on_another_thread_than_it_was_compiled_on() -> None:
+    expected, own = losses(compiled()), compiled()
+    others = [compiled()]
+    thread = threading.Thread(target=others.clear)
+    thread.start()
+    thread.join()
+    assert losses(own) == expected
+
+
+@FORKS
+def test_children_compute_what_their_parent_does() -> None:
+    step = compiled()
+    losses(step)
+    first, again = in_child(lambda: (losses(step), in_child(lambda: losses(step)))), losses(step, 10)
+    np.testing.assert_allclose([*first[0], *first[1]], again, rtol=1e-4)
+    np.testing.assert_allclose(in_child(lambda: losses(compiled())), losses(compiled()), rtol=1e-4)
+
+
+@FORKS
+def test_a_thread_of_a_child_computes() -> None:
+    step = compiled()
+    losses(step)
+
+    def work() -> list[float]:
+        with ThreadPoolExecutor(1) as pool:
+            return [*pool.submit(losses, step).result(), *losses(step)]
+
+    np.testing.assert_allclose(in_child(work), losses(step, 10), rtol=1e-4)
+
+
+def _in_pool(x: Any) -> list[float]:
+    return _network(x).asnumpy().ravel().tolist()
+
+
+_network = nn.Conv2d(3, 4, 3)
+
+
+@FORKS
+def test_a_pool_of_forked_processes_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+    graphls.set_context(engine="onednn")
+    try:
+        rows = X[:, None]
+        expected = [_in_pool(graphls.Tensor(row)) for row in rows]
+        with get_context("fork").Pool(2) as pool:
+            results = pool.map_async(_in_pool, [graphls.Tensor(row) for row in rows]).get(120)
+        np.testing.assert_allclose(results, expected, rtol=1e-4, atol=1e-6)
+    finally:
+        graphls.reset_context()
+
+
+def scaled() -> Any:
+    """A training with loss scaling."""
+    loss = images().network
+    update = nn.Adam(loss.trainable_params(), 0.01)
+    return nn.TrainOneStepWithLossScaleCell(loss, update, nn.DynamicLossScaleUpdateCell(2.0**127, 2, 3)).set_train()
+
+
+def states(step: Any) -> dict[str, bytes]:
+    return {name: parameter.asnumpy().tobytes() for name, parameter in step.parameters.items()}
+
+
+@pytest.mark.parametrize("least", [0, 1 << 60], ids=["in-segments", "as-one"])
+@pytest.mark.parametrize("made", [images, scaled])
+def test_a_step_that_is_interrupted_anywhere_leaves_the_states_of_one_step(
+    made: Any, least: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("graphls.runtime.target.Partition", lambda engine, skips: Partition(engine, skips, least))
+    step = graphls.compile(made(), X, Y, engine="onednn")
+    for _ in range(4):
+        step(X, Y)
+    is_held = made is scaled and least > 0  # new states wait in second buffers for the flag
+    assert any(write.in_place for write in step._session.plan.graph.writes) is not is_held
+    assert_states_are_of_one_step(step, lambda: step(X, Y), states, 2)
