@@ -138,12 +138,19 @@ def _measured(
         inputs = read_inputs()
     except GraphlsError:
         return _untried(graph, "as the step cannot run on the inputs that it is compiled for")
-    seconds = {name: _seconds(*trial, parameters, inputs) for name, trial in trials.items()}
-    least = min((s for s in seconds.values() if s is not None), default=inf)
+    seconds: dict[str, float | None] = {}
+    for name, trial in trials.items():
+        seconds[name] = _seconds(*trial, parameters, inputs, _least(seconds))
+    least = _least(seconds)
     if least == inf:
         return Choice(DEFAULT, graph.name, reason="as no engine could run the step in a trial")
     engine = next(name for name, s in seconds.items() if s is not None and s <= EQUAL * least)
     return Choice(engine, graph.name, seconds, date.today().isoformat())
+
+
+def _least(seconds: Mapping[str, float | None]) -> float:
+    """The seconds of the fastest engine; infinity where none has run the step."""
+    return min((s for s in seconds.values() if s is not None), default=inf)
 
 
 def _partitions(
@@ -166,11 +173,11 @@ def _is_available(name: str) -> bool:
 
 
 def _seconds(
-    target: ExecutionTarget, graph: Graph, parameters: Mapping[str, HasStorage], inputs: Inputs
+    target: ExecutionTarget, graph: Graph, parameters: Mapping[str, HasStorage], inputs: Inputs, best: float
 ) -> float | None:
     """The seconds of a step on an engine; None, after a warning with the reason, where that fails."""
     try:
-        return seconds_of_step(target, graph, parameters, inputs)
+        return seconds_of_step(target, graph, parameters, inputs, best)
     except Exception as error:  # of any engine
         if was_interrupted(error):
             raise KeyboardInterrupt from None

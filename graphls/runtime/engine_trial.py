@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Mapping
-from itertools import pairwise
+from math import inf
 from time import perf_counter
 
 from graphls.ir.graph import Graph
@@ -18,31 +18,40 @@ LEAST_STEPS = 2
 SECONDS = 0.5
 """The time after which no further step is measured."""
 
+SLOW = 2.0
+"""An engine is slow if its fastest step takes more than this many times as long as the step of another engine."""
+
+SECONDS_OF_SLOW = 0.1
+"""The time after which no further step of a slow engine is measured; the very first steps of a fast one are slow."""
+
 Clock = Callable[[], float]
 
 
 def seconds_of_step(
     target: ExecutionTarget, graph: Graph, parameters: Mapping[str, HasStorage], inputs: Inputs,
-    clock: Clock = perf_counter,
+    best: float = inf, clock: Clock = perf_counter,
 ) -> float:  # fmt: skip
     """The seconds of the fastest of some steps of a partitioned graph, of which the first one is not measured.
 
-    The session runs on copies of the states and is closed at the end, so that its threads and its memory are free.
+    `best` are the seconds of a step on the fastest of the engines that have been measured before. The session runs
+    on copies of the states and is closed at the end, so that its threads and its memory are free.
     """
     try:
-        return _least_seconds(target, graph, parameters, inputs, clock)
+        return _least_seconds(target, graph, parameters, inputs, best, clock)
     finally:
         gc.collect(0)  # sessions refer to themselves, and compiling has disabled the collection
 
 
 def _least_seconds(
-    target: ExecutionTarget, graph: Graph, parameters: Mapping[str, HasStorage], inputs: Inputs, clock: Clock
-) -> float:
+    target: ExecutionTarget, graph: Graph, parameters: Mapping[str, HasStorage], inputs: Inputs, best: float,
+    clock: Clock,
+) -> float:  # fmt: skip
     session = target.open(graph, copies(parameters))
     session.run(inputs)
-    begin = clock()
-    times = [begin]
-    while len(times) <= LEAST_STEPS or times[-1] - begin < SECONDS:
+    begin = end = clock()
+    least, steps = inf, 0
+    while steps < LEAST_STEPS or end - begin < (SECONDS_OF_SLOW if least > SLOW * best else SECONDS):
         session.run(inputs)
-        times.append(clock())
-    return min(after - before for before, after in pairwise(times))
+        before, end = end, clock()
+        least, steps = min(least, end - before), steps + 1
+    return least

@@ -9,6 +9,7 @@ import copy
 import gc
 import json
 from collections.abc import Iterator, Mapping
+from math import inf
 from pathlib import Path
 from typing import Any
 from weakref import ref
@@ -88,12 +89,17 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 
 class Times(dict[str, float | BaseException]):
-    """The seconds of a step by engine, or the error of the engine; `measured` are the engines that have been tried."""
+    """The seconds of a step by engine, or the error of the engine.
+
+    `measured` are the engines that have been tried, and `best` the times of the fastest engines before them.
+    """
 
     measured: list[str]
+    best: list[object]
 
-    def seconds_of_step(self, target: ExecutionTarget, *_: object) -> float:
+    def seconds_of_step(self, target: ExecutionTarget, *others: object) -> float:
         self.measured.append(target.engine)
+        self.best.append(others[-1])
         seconds = self[target.engine]
         if isinstance(seconds, BaseException):
             raise seconds
@@ -104,7 +110,7 @@ class Times(dict[str, float | BaseException]):
 def times(monkeypatch: pytest.MonkeyPatch) -> Times:
     """Made up times, on a made up day."""
     result = Times(onnxruntime=0.2, rapid=0.1)
-    result.measured = []
+    result.measured, result.best = [], []
     monkeypatch.setattr(engine_choice, "seconds_of_step", result.seconds_of_step)
     monkeypatch.setattr(engine_choice, "date", type("Date", (), {"today": staticmethod(lambda: Day())}))
     return result
@@ -258,6 +264,12 @@ def test_the_choice_of_a_process_that_was_faster_holds(times: Times, monkeypatch
     assert choice_of(compiled()).engine == "onnxruntime"
 
 
+def test_a_trial_knows_the_fastest_engine_before(times: Times) -> None:
+    times |= {"rapid": 0.3}
+    compiled()
+    assert times.best == [inf, 0.2]
+
+
 def test_an_engine_that_fails_is_left_out(times: Times) -> None:
     times |= {"rapid": RuntimeError("no\nat all")}
     with pytest.warns(UserWarning, match=r"The engine 'rapid' could not run the step in its trial: no \("):
@@ -395,14 +407,23 @@ class Clock:
         return self.readings.pop(0)
 
 
-def timed(clock: Clock) -> float:
+def timed(clock: Clock, best: float = inf) -> float:
     step = graphls.compile(training(), X, Y, engine="rapid")._step
-    return seconds_of_step(step.target, step.partitioned, step.parameters, [X, Y], clock)
+    return seconds_of_step(step.target, step.partitioned, step.parameters, [X, Y], best, clock)
 
 
 def test_a_trial_takes_the_least_time_until_half_a_second_is_over() -> None:
     clock = Clock(5.0, 5.2, 5.3, 5.4, 5.75, 9.0)
     assert timed(clock) == pytest.approx(0.1)
+    assert clock.readings == [9.0]
+
+
+def test_the_trial_of_an_engine_that_is_much_slower_than_another_ends_early() -> None:
+    clock = Clock(5.0, 5.04, 5.07, 5.11, 9.0)
+    assert timed(clock, best=0.0125) == pytest.approx(0.03)
+    assert clock.readings == [9.0]
+    clock = Clock(5.0, 5.04, 5.07, 5.11, 5.5, 9.0)
+    assert timed(clock, best=0.0175) == pytest.approx(0.03)
     assert clock.readings == [9.0]
 
 
@@ -427,7 +448,7 @@ def test_a_session_is_closed_when_its_trial_ends(monkeypatch: pytest.MonkeyPatch
     gc.collect()
     gc.disable()  # as while a step is compiled
     try:
-        seconds_of_step(step.target, step.partitioned, step.parameters, [X, Y], Clock(0.0, 1.0, 2.0))
+        seconds_of_step(step.target, step.partitioned, step.parameters, [X, Y], clock=Clock(0.0, 1.0, 2.0))
         assert [session() for session in sessions] == [None]
     finally:
         gc.enable()
@@ -436,7 +457,8 @@ def test_a_session_is_closed_when_its_trial_ends(monkeypatch: pytest.MonkeyPatch
 def test_a_trial_runs_on_copies() -> None:
     step = graphls.compile(training(), X, Y, engine="rapid")
     before = states(step)
-    seconds_of_step(step._step.target, step._step.partitioned, copies(step.parameters), [X, Y], Clock(0.0, 1.0, 2.0))
+    clock = Clock(0.0, 1.0, 2.0)
+    seconds_of_step(step._step.target, step._step.partitioned, copies(step.parameters), [X, Y], clock=clock)
     assert states(step) == before
 
 
