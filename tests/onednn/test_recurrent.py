@@ -297,3 +297,13 @@ def test_what_is_the_same_in_all_iterations_is_brought_into_a_layout_once() -> N
     assert calls["matrix product"] == 10 and calls["reorder"] <= 4
     expected, _ = interpret(step.graph, [x, w, rows])
     np.testing.assert_allclose(step(x, w, rows).asnumpy(), expected[0], rtol=1e-4, atol=1e-5)
+
+
+def test_a_choice_by_a_flag_of_a_loop_has_a_gradient() -> None:
+    def loss(x: Any, rows: Any) -> Any:
+        (c, flag), _ = ops.scan(lambda c, a: ((c[0] * a, c[0] > a), c[0]), (x, x > 0.0), rows)
+        return ops.sum(ops.where(flag, ops.tanh(x), 0.0) + c)
+
+    step = graphls.compile(graphls.grad(loss), MATRIX, ROWS, engine="onednn")
+    expected = graphls.compile(graphls.grad(loss), MATRIX, ROWS, engine="onnxruntime")(MATRIX, ROWS)
+    np.testing.assert_allclose(step(MATRIX, ROWS).asnumpy(), expected.asnumpy(), rtol=1e-5, atol=1e-6)

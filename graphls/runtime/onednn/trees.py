@@ -48,7 +48,8 @@ def _stem(
         return (node,) if takes(node) else ()
     if node.primitive.name != "where" or node.phase != "backward" or node.output.type.dtype not in COMPUTED:
         return ()
-    stem = *(makers[v].nodes[0] for v in node.inputs[:1] if v in makers), node
+    comparisons = (makers[v].nodes[0] for v in node.inputs[:1] if v in makers)
+    stem = *(each for each in comparisons if len(each.outputs) == 1), node
     return stem if expression_of(stem, numbers) is not None else ()
 
 
