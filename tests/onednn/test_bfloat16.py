@@ -260,3 +260,10 @@ def test_an_embedding_rounds_the_rows_of_a_step_and_no_table(words: int) -> None
     calls = [call for part in (*step._session.first, *step._session.last) for call in part.program.calls]
     rounded = [call for call in calls if call.kind == "reorder" and 2 in {v.layout.dtype for v in call.views.values()}]
     assert rounded and all(view.layout.size < words * 16 for call in rounded for view in call.views.values())
+
+
+def test_the_gradient_of_kernels_for_one_channel_is_no_product_of_columns() -> None:
+    step, _ = step_of("lenet", "onednn", False)
+    calls = [call for part in (*step._session.first, *step._session.last) for call in part.program.calls]
+    kernels = [call.primitive for call in calls if call.kind == "convolution, gradient of kernels"]
+    assert kernels and not any(kernel.implementation.startswith("x64:gemm") for kernel in kernels)
