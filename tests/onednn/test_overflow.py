@@ -9,7 +9,7 @@ import pytest
 
 import graphls
 from benchmarks.peers import graphls_networks as networks
-from graphls import nn
+from graphls import amp, nn
 from graphls.inspect.testing.samples import single
 from graphls.ir import interpret
 from graphls.ir.registry import lookup
@@ -36,6 +36,14 @@ def test_flags_are_those_of_numpy(number: float, operand: int) -> None:
         changed = [array.copy() for array in arrays]
         changed[operand].reshape(-1)[-2:] = number  # two of the largest have no sum
         assert np.asarray(session.run(changed)[0]) == interpret(graph, changed)[0][0]
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf, 1.0])
+def test_a_flag_of_numbers_that_no_kernel_reads(number: float) -> None:
+    tensors = [graphls.Tensor(np.ones((2, 3), np.float64)), graphls.Tensor(np.ones(3, np.float32))]
+    finite = graphls.compile(amp.all_finite, tensors, engine="onednn")
+    wrong = [graphls.Tensor(np.array([[0, 1, 2], [3, 4, number]], np.float64)), tensors[1]]
+    assert bool(finite(wrong)) == np.isfinite(number) and bool(finite(tensors))
 
 
 def scaled(network: nn.Cell, x: Any, y: Any, scale: float) -> graphls.Compiled:
