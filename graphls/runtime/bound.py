@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from graphls.base.sharing.locks import Group
 from graphls.base.sharing.storage import Storage, Version
 from graphls.ir.types import Type
 from graphls.runtime.states import HasStorage
+from graphls.runtime.torn import Torn
 
 
 class BoundStates(ABC):
@@ -45,6 +46,11 @@ class BoundStates(ABC):
         if turn not in self.bindings:
             self.bindings[turn] = self._binding(turn)
         return self.bindings[turn]
+
+    def _invalidate(self, names: Iterable[str], reason: str) -> None:
+        """Let each use of these states raise, until they are set."""
+        for name in names:
+            self.parameters[name].storage.replace(Torn(name, reason))
 
     @abstractmethod
     def _reopen(self) -> None:

@@ -21,7 +21,7 @@ from graphls.ir.plan import Segment
 from graphls.ir.types import Type
 from graphls.runtime.bound import BoundStates
 from graphls.runtime.lowering.types import exchanged
-from graphls.runtime.onnxruntime.failures import Torn
+from graphls.runtime.torn import Torn
 
 if TYPE_CHECKING:
     from graphls.runtime.engine import PlanContext

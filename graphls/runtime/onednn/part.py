@@ -18,6 +18,7 @@ from graphls.ir.plan import Segment
 from graphls.runtime.array_part import Array, ArrayPart
 from graphls.runtime.engine import PlanContext
 from graphls.runtime.onednn.arena import Buffer
+from graphls.runtime.onednn.calls import AnyCall
 from graphls.runtime.onednn.fusion import groups_of
 from graphls.runtime.onednn.library import library
 from graphls.runtime.onednn.numpy_nodes import Interpreted
@@ -83,14 +84,28 @@ class OnednnPart(ArrayPart):
         return partial(deque, map(SUCCESS.__getitem__, map(partial.__call__, calls)), 0)
 
     def failed(self, error: Exception) -> Exception:
-        """The user's error, with the line of the call; no state has been written."""
-        call = self.program.calls[len(self.program.calls) - len(list(self.left)) - 1]
+        """The user's error, with the line of the call; states that have been overwritten before are invalidated."""
+        calls = self.program.calls[: len(self.program.calls) - len(list(self.left))]
+        failure = self._failure(calls[-1], error)
+        written = {buffer.memory for call in calls for buffer in call.writes}
+        self._invalidate([name for name in self._overwritten if self.old[name] in written], str(failure))
+        return failure
+
+    def _failure(self, call: AnyCall, error: Exception) -> Exception:
         if isinstance(call, Interpreted):
             return call.failed(error)
         if not isinstance(error, KeyError):
             return error
         text = f"oneDNN could not run a {call.kind}: {library().status(error.args[0])}."
         return GraphRuntimeError(text).at(call.node.loc if call.node else None)
+
+    def invalidate(self, reason: str) -> None:
+        """Invalidate the states that this segment has overwritten."""
+        self._invalidate(self._overwritten, reason)
+
+    @property
+    def _overwritten(self) -> list[str]:
+        return [write.state.name for write in self.graph.writes if write.in_place]
 
     def _reopen(self) -> None:
         if not self.is_ready:

@@ -1,32 +1,15 @@
-"""Errors of a failed step, those of CUDA included, and the invalidation of states that it may have half written."""
+"""Errors of a failed step, those of CUDA included, and the states that it may have half written."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
-
-import numpy as np
 
 from graphls.base.errors import GraphlsError, GraphMemoryError, GraphRuntimeError
 from graphls.base.reporting import is_out_of_memory, out_of_memory
 from graphls.ir.graph import Graph, Node, inside
 from graphls.ir.reachability import dependents
 from graphls.runtime.onnxruntime.guard import first_line
-
-
-class Torn:
-    """The content of a state that a failed step may have half written: each use raises, until it is set."""
-
-    def __init__(self, name: str, reason: str) -> None:
-        self.message = (
-            f"The state {name!r} may be that of half a step, because a step has failed in the middle ({reason}); load "
-            "a checkpoint, or set its data."
-        )
-
-    def numpy(self) -> np.ndarray[Any, Any]:
-        """Raises GraphRuntimeError."""
-        raise GraphRuntimeError(self.message)
 
 
 def dependent_states(graph: Graph, node: Node) -> set[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -26,7 +26,7 @@ from graphls.runtime.lowering.lowering import Lowered
 from graphls.runtime.lowering.protos import operators
 from graphls.runtime.lowering.types import exchanged
 from graphls.runtime.onnxruntime.blocks import Blocked, block_size, in_blocks
-from graphls.runtime.onnxruntime.failures import Torn, cuda_failure, dependent_states, failed_node, failure
+from graphls.runtime.onnxruntime.failures import cuda_failure, dependent_states, failed_node, failure
 from graphls.runtime.onnxruntime.guard import first_line
 from graphls.runtime.onnxruntime.model import Model
 from graphls.runtime.onnxruntime.runtime import check_device, check_provider, load_runtime
@@ -198,10 +198,6 @@ class OrtSession(Session, BoundStates):
         intact = set() if node is None else dependent_states(self.model.graph, node)
         self._invalidate(self.in_place - intact, first_line(error))
         return self._gpu_failure(error) or failure(error, node)
-
-    def _invalidate(self, names: Iterable[str], reason: str) -> None:
-        for name in names:
-            self.parameters[name].storage.replace(Torn(name, reason))
 
     def _bind_input(self, binding: Any, name: str, dtype: Any, array: Any) -> None:
         if not isinstance(array, DeviceBuffer):
