@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from graphls.ir.graph import Graph, Node, Value, definers
+from graphls.ir.types import bfloat16
 from graphls.passes.rewrite import users
 from graphls.passes.simplify.patterns import Match, matches
 from graphls.passes.simplify.recurrent import CELL, HIDDEN, INPUTS
@@ -43,7 +44,12 @@ _WITH_BIAS = "matmul_add(x, w, b1, transpose_b=True)"
 
 
 def _without_casts(region: Graph) -> Graph:
-    """An iteration without the casts between float32 and bfloat16: a kernel for the latter has float32 within."""
+    """An iteration in bfloat16 without the casts to float32 and back: its kernel has float32 within.
+
+    In an iteration on states of float32, a cast to bfloat16 rounds on purpose.
+    """
+    if not region.inputs or region.inputs[0].type.dtype is not bfloat16:
+        return region
     sources: dict[Value, Value] = {}
     nodes = []
     for node in region.nodes:
@@ -111,10 +117,12 @@ def _forward(node: Node, definer: Mapping[Value, Node]) -> tuple[Forward, _Stack
     hidden = region.outputs[0].type.shape[-1]
     is_outside = r not in {v for each in region.nodes for v in each.outputs} and r not in region.inputs
     fits = is_outside and r.type.shape == (4 * hidden, hidden) and w.type.shape[0] == 4 * hidden
-    if not fits or any(b.type.shape != (4 * hidden,) for b in biases):
+    dtype = projection["x"].type.dtype
+    is_of_one_dtype = all(v.type.dtype is dtype for v in (w, r, node.inputs[0]))
+    if not fits or not is_of_one_dtype or any(b.type.shape != (4 * hidden,) for b in biases):
         return None
     pairs = list(zip(region.outputs[2:], node.outputs[2:], strict=True))
-    results = [outer for inner, outer in pairs if inner is region.outputs[0]]
+    results = [outer for inner, outer in pairs if inner is region.outputs[0] and outer.type.dtype is dtype]
     layer = Forward(node, projection["x"], w, r, biases, node.inputs[:2], results)
     return layer, _Stacks(names, {outer: inner for inner, outer in pairs if inner is not region.outputs[0]})
 
