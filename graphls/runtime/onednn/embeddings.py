@@ -19,7 +19,7 @@ def embeddings(
     nodes: Sequence[Node], results: Collection[Value], definer: Mapping[Value, Node]
 ) -> Iterator[Group]:  # fmt: skip
     """The groups of gathers from a rounded table, and of casts of the gradient of one to float32."""
-    if not any(node.primitive.name in ("gather", "gather_gradient") for node in nodes):
+    if {node.primitive.name for node in nodes}.isdisjoint(("gather", "gather_gradient")):
         return
     readers = users(nodes)
     for node in nodes:

@@ -42,9 +42,10 @@ def gate_of(node: Node, definer: Mapping[Value, Node], numbers: Callable[[Value]
         return None
     comparison, x, y = definer[node.inputs[0]], *node.inputs[1:]
     is_closed = numbers(x) == 0
-    if comparison.primitive.name not in _SIDES or (not is_closed and numbers(y) != 0):
+    name = comparison.primitive.name
+    if name not in _SIDES or (not is_closed and numbers(y) != 0):
         return None
-    name, (left, right) = comparison.primitive.name, comparison.inputs
+    left, right = comparison.inputs
     gradient = y if is_closed else x
     return _gate(gradient, left, name, numbers(right), is_closed) or _gate(
         gradient, right, _MIRRORED[name], numbers(left), is_closed

@@ -254,7 +254,8 @@ def _gradients(node: Node, readers: Mapping[Value, list[Node]], results: Collect
         if value in results:
             return None
         for reader in readers.get(value, ()):
-            if reader.primitive.name in ("cast", "reshape") and not reader.output.type.dtype.is_float:
+            is_moved = reader.primitive.is_view or reader.primitive.name == "cast"
+            if is_moved and not reader.output.type.dtype.is_float:
                 waiting.append(reader.output)
             elif _is_gradient(reader, value, node):
                 gradients.append(reader)

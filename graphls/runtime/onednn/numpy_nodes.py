@@ -27,11 +27,11 @@ MOST_BYTES = 1 << 16
 VIEWS = ("transpose", "broadcast_to", "slice", "reverse")
 """Primitives whose NumPy rules give views of their operands."""
 
-RENAMES = ("reshape", "stop_gradient", "depend", "check_labels")
-"""Primitives whose result is the memory of their operand."""
-
-QUICK = {*INDEXING, *VIEWS, *RENAMES, "cast", "concat", "where", "argmax", "argmin"}
+QUICK = {*INDEXING, *VIEWS, "cast", "concat", "where", "argmax", "argmin"}
 """Primitives that move memory, which one thread of NumPy does at its speed, however much that is."""
+
+QUOTIENTS = ("floor_div", "mod", "fmod", "truncate_div")
+"""Primitives for which NumPy warns of integer zeros."""
 
 
 def computes(node: Node) -> bool:
@@ -55,12 +55,14 @@ def computes(node: Node) -> bool:
 def _is_moved(node: Node) -> bool:
     """Whether NumPy only moves bfloat16, with which it computes slowly, or adds slices by index in float32."""
     name = node.primitive.name
-    return name in QUICK and (name == "gather_gradient" or not node.primitive.flops_per_element)
+    is_move = name in QUICK or node.primitive.is_view
+    return is_move and (name == "gather_gradient" or not node.primitive.flops_per_element)
 
 
 def _is_quick(node: Node) -> bool:
     """Whether one thread is enough: for moves of memory, comparisons, and integers and flags element by element."""
-    if node.primitive.name in QUICK:
+    name = node.primitive.name
+    if name in QUICK or node.primitive.is_view:
         return True
     is_of_integers = not any(v.type.dtype.is_float for v in node.inputs)
     return _is_compared(node) or (is_of_integers and _ufunc_of(node) is not None)
@@ -165,9 +167,8 @@ def _run_all(calls: Sequence[Callable[[], object]]) -> None:
 
 def _ignoring(node: Node, call: partial[Any]) -> partial[Any]:
     """The call without NumPy's warnings of nan, infinities and zero divisors, where the node may have those."""
-    is_float = any(v.type.dtype.is_float for v in node.inputs)
-    is_quotient = node.primitive.name in ("floor_div", "mod", "fmod", "truncate_div")
-    return partial(_quiet, call) if is_float or is_quotient else call
+    name, is_float = node.primitive.name, any(v.type.dtype.is_float for v in node.inputs)
+    return partial(_quiet, call) if is_float or name in QUOTIENTS else call
 
 
 def _quiet(call: partial[Any]) -> None:

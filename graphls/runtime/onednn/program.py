@@ -20,7 +20,7 @@ from graphls.runtime.onednn.calls import EARLY, AnyCall
 from graphls.runtime.onednn.iterations import Loop
 from graphls.runtime.onednn.library import library
 from graphls.runtime.onednn.numpy_indexing import is_sparse
-from graphls.runtime.onednn.numpy_nodes import RENAMES, Interpreted, OnArrays, SparseSums, is_check
+from graphls.runtime.onednn.numpy_nodes import Interpreted, OnArrays, SparseSums, is_check
 from graphls.runtime.onednn.order import in_order
 
 Array = np.ndarray[Any, Any]
@@ -335,7 +335,7 @@ class Program:
         """Append a node that NumPy computes; the result of what only renames its operand is the memory of that."""
         results: list[Buffer] = []
         is_apart = self._leaving is not None and is_sparse(node) and node.output not in self._leaving
-        if node.primitive.name in RENAMES:
+        if node.primitive.is_view:
             self._rename(node.inputs[0], node.output)
             if not is_check(node):
                 return

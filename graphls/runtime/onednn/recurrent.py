@@ -142,7 +142,7 @@ def _step(region: Graph) -> tuple[Match, dict[str, Value]] | None:
     if [match[name] for name in _GATES] != [(0, hidden * number) for number in range(4)]:
         return None
     slices = {n.attrs["starts"]: n.output for n in match.nodes if n.primitive.name == "slice"}
-    activations = {n.inputs[0]: n.output for n in match.nodes if n.primitive.name in ("sigmoid", "tanh")}
+    activations = {n.inputs[0]: n.output for n in match.nodes if len(n.inputs) == 1 and n.primitive.name != "slice"}
     values = [activations[slices[match[name]]] for name in _GATES]
     names = dict(zip(("input", "forget", "candidate", "output"), values, strict=True))
     return match, {**names, "tanh": activations[region.outputs[1]], "cell": region.inputs[1], "h": region.inputs[0]}

@@ -86,8 +86,8 @@ def rule_of(node: Node) -> Rule:
     """The rule of a node, for it and those that have joined it."""
     if not takes(node):
         return _interpreted
-    is_narrow = any(v.type.dtype is bfloat16 for v in (*node.inputs, *node.outputs))
-    return _widened if is_narrow and node.primitive.name not in NARROW else RULES[node.primitive.name]
+    name, is_narrow = node.primitive.name, any(v.type.dtype is bfloat16 for v in (*node.inputs, *node.outputs))
+    return _widened if is_narrow and name not in NARROW else RULES[name]
 
 
 def _widened(program: Program, nodes: Sequence[Node]) -> None:

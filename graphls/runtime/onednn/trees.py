@@ -44,9 +44,10 @@ def _stem(
     node = group.nodes[0]
     if len(group.nodes) != 1 or group.inputs != node.inputs:
         return ()
-    if node.primitive.name in NAMES:
+    name = node.primitive.name
+    if name in NAMES:
         return (node,) if takes(node) else ()
-    if node.primitive.name != "where" or node.phase != "backward" or node.output.type.dtype not in COMPUTED:
+    if name != "where" or node.phase != "backward" or node.output.type.dtype not in COMPUTED:
         return ()
     comparisons = (makers[v].nodes[0] for v in node.inputs[:1] if v in makers)
     stem = *(each for each in comparisons if len(each.outputs) == 1), node
