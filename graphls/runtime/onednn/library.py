@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from threading import local
 
 from graphls.base.errors import GraphRuntimeError
 from graphls.base.sharing.forks import call_after_fork
@@ -78,11 +79,28 @@ class Library:
         return text.decode().replace("_", " ")
 
 
+_limited = local()
+"""Per thread of a forked process, whether its kernels compute on it alone."""
+_has_forked = False
+
+
 @call_after_fork
-def _compute_on_one_thread() -> None:
+def _limit_threads() -> None:
     """In a forked process GNU's OpenMP would wait for threads that are not there, so kernels get one thread each."""
+    global _has_forked
     if library.cache_info().currsize:
+        _has_forked, _limited.is_set = True, False
+        compute_alone()
+
+
+def compute_alone() -> None:
+    """Let kernels compute on this thread alone, in a process that was forked after the library was loaded.
+
+    OpenMP counts threads for each thread of the process, so every one that computes asks.
+    """
+    if _has_forked and not getattr(_limited, "is_set", False):
         ctypes.CDLL(OPENMP).omp_set_num_threads(1)
+        _limited.is_set = True
 
 
 @cache
