@@ -57,7 +57,7 @@ KNOWN: dict[str, tuple[str, ...]] = {
         "runtime.host_random.AHEAD", "distributed.shards._scratch_memory", "distributed.communication_thread._QUEUE",
     ),
     "filled by imports, by definitions of primitives and passes": (
-        "dataset.pipeline.dataset._makers", "ir.engines._engines", "runtime.onednn.library._limited", "runtime.onednn.registry.CONDITIONS",
+        "dataset.pipeline.dataset._makers", "ir.engines._engines", "runtime.onednn.registry.CONDITIONS",
         "runtime.onednn.registry.JOINS", "runtime.onednn.registry.RULES", "ir.registry._operations", "onnx.table.TABLE",
         "ops.record.CELLS", "ops.record.FUNCTIONS", "ops.record.OPERATIONS",
         "passes.simplify.compositions.RULES", "passes.simplify.compositions.SUMS", "passes.manager._passes",

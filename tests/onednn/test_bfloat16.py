@@ -17,7 +17,7 @@ from graphls.ir.types import bfloat16, float32
 from graphls.passes.schedule.partition import Partition
 from graphls.primitives.primitive import Sample
 from graphls.runtime.onednn.library import Library
-from graphls.runtime.onednn.program import computed
+from graphls.runtime.onednn.program.program import computed
 from graphls.runtime.onednn.rules import RULES, takes
 from graphls.runtime.plan import PlanSession
 from tests.onednn.test_recurrent import LOOPS, MATRIX, ROWS

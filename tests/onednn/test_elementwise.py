@@ -15,9 +15,9 @@ from graphls import ops
 from graphls.ir import Builder, Graph, Names, Type, Value, interpret, verify
 from graphls.ir.types import float32
 from graphls.passes.schedule.partition import Partition
-from graphls.runtime.onednn.algorithms import ABS, ADD, SUB
 from graphls.runtime.onednn.binding import Attributes, Descriptor, Memory, Primitive, Role, arguments
-from graphls.runtime.onednn.expressions import NAMES
+from graphls.runtime.onednn.elementwise.algorithms import ABS, ADD, SUB
+from graphls.runtime.onednn.elementwise.expressions import NAMES
 from graphls.runtime.onednn.library import library
 from graphls.runtime.onednn.part import OnednnPart
 from graphls.runtime.onednn.rules import takes

@@ -12,7 +12,7 @@ from graphls.ir.registry import lookup
 from graphls.ir.types import float32
 from graphls.passes.schedule.partition import Partition
 from graphls.primitives.primitive import Sample
-from graphls.runtime.onednn.expressions import NAMES
+from graphls.runtime.onednn.elementwise.expressions import NAMES
 from graphls.runtime.onednn.rules import RULES, takes
 from graphls.runtime.plan import PlanSession
 

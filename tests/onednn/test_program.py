@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import graphls
 from graphls import nn, ops
-from graphls.runtime.onednn.arena import LINE, Buffer, placed
 from graphls.runtime.onednn.part import OnednnPart
+from graphls.runtime.onednn.program.arena import LINE, Buffer, placed
 
 X = np.random.default_rng(0).normal(size=(2, 16, 8, 8)).astype(np.float32)
 BUFFERS = st.lists(st.tuples(st.integers(1, 2000), st.integers(0, 40), st.integers(0, 9)), max_size=40)

@@ -16,7 +16,7 @@ import graphls
 import graphls.onnx
 from graphls import nn, ops
 from graphls.ir import interpret
-from graphls.runtime.onednn.loops import MOST_CALLS
+from graphls.runtime.onednn.kernels.loops import MOST_CALLS
 from graphls.runtime.onednn.part import OnednnPart
 
 RNG = np.random.default_rng(0)

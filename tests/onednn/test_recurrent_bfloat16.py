@@ -12,7 +12,7 @@ import graphls
 from graphls import amp, ops
 from graphls.ir import interpret
 from graphls.ir.types import bfloat16
-from graphls.runtime.onednn.program import computed
+from graphls.runtime.onednn.program.program import computed
 from tests.onednn.test_recurrent import (
     LAYERS,
     LOOPS,

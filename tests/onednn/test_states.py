@@ -9,8 +9,8 @@ import pytest
 
 import graphls
 from graphls import nn, ops
-from graphls.runtime.onednn.arena import Buffer
-from graphls.runtime.onednn.order import in_order
+from graphls.runtime.onednn.program.arena import Buffer
+from graphls.runtime.onednn.program.order import in_order
 
 X = np.random.default_rng(0).normal(size=(4, 6)).astype(np.float32)
 

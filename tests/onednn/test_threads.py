@@ -44,8 +44,9 @@ def test_threads_that_compile_and_train_at_once_give_what_one_gives() -> None:
     expected, cells = losses(compiled(), 10), [images() for _ in range(4)]
     with ThreadPoolExecutor(4) as pool:
         steps = list(pool.map(compiled, cells))
-        assert list(pool.map(losses, steps)) == [expected[:5]] * 4
-    assert [losses(step) for step in steps] == [expected[5:]] * 4  # on another thread, where those above have ended
+        np.testing.assert_allclose(list(pool.map(losses, steps)), [expected[:5]] * 4, rtol=1e-4)
+    # On another thread, where those above have ended; a thread of another count adds in another order.
+    np.testing.assert_allclose([losses(step) for step in steps], [expected[5:]] * 4, rtol=1e-4)
 
 
 def test_a_step_is_freed_on_another_thread_than_it_was_compiled_on() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from weakref import finalize
 
 from graphls.ir.types import DType, Type, bfloat16, float32, int8, int32, uint8
-from graphls.runtime.onednn.algorithms import MUL
+from graphls.runtime.onednn.elementwise.algorithms import MUL
 from graphls.runtime.onednn.library import library
 
 MOST_AXES = 12

@@ -12,7 +12,7 @@ from graphls.ir.types import DType, bfloat16, float32
 from graphls.passes.rewrite import users
 from graphls.runtime.onednn.binding import DATA_TYPES
 from graphls.runtime.onednn.numpy_indexing import adds_rows
-from graphls.runtime.onednn.program import Group, Program
+from graphls.runtime.onednn.program.program import Group, Program
 
 
 def embeddings(

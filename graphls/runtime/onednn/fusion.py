@@ -7,19 +7,19 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 
 from graphls.ir.graph import Graph, Node, Value, definers, uses
-from graphls.runtime.onednn.activations import activations
-from graphls.runtime.onednn.convolution import weight_gradients
+from graphls.runtime.onednn.elementwise.activations import activations
+from graphls.runtime.onednn.elementwise.select import selections
+from graphls.runtime.onednn.elementwise.trees import trees
 from graphls.runtime.onednn.embeddings import embeddings
-from graphls.runtime.onednn.layer_norm import layer_normalisations
-from graphls.runtime.onednn.max_pooling import poolings
-from graphls.runtime.onednn.normalisation import normalisations
-from graphls.runtime.onednn.overflow import overflow_checks
-from graphls.runtime.onednn.program import Group, Program
-from graphls.runtime.onednn.recurrent import layers
+from graphls.runtime.onednn.kernels.convolution import weight_gradients
+from graphls.runtime.onednn.kernels.layer_norm import layer_normalisations
+from graphls.runtime.onednn.kernels.max_pooling import poolings
+from graphls.runtime.onednn.kernels.normalisation import normalisations
+from graphls.runtime.onednn.kernels.overflow import overflow_checks
+from graphls.runtime.onednn.kernels.recurrent import layers
+from graphls.runtime.onednn.kernels.softmax import softmax_gradients
+from graphls.runtime.onednn.program.program import Group, Program
 from graphls.runtime.onednn.registry import Rule
-from graphls.runtime.onednn.select import selections
-from graphls.runtime.onednn.softmax import softmax_gradients
-from graphls.runtime.onednn.trees import trees
 
 
 def groups_of(

@@ -40,6 +40,7 @@ class Library:
 
     def __init__(self, path: str, c: ctypes.CDLL) -> None:
         self.path, self.c = path, c
+        self.alone: local | None = None
         c.dnnl_version.restype = ctypes.POINTER(_Version)
         c.dnnl_status2str.restype = c.dnnl_cpu_isa2str.restype = ctypes.c_char_p
         self.version = self._version()
@@ -73,34 +74,27 @@ class Library:
         if status:
             raise GraphRuntimeError(f"oneDNN could not {task}: {self.status(status)}.")
 
+    def compute_alone(self) -> None:
+        """Let kernels compute on this thread alone, in a process that was forked after the library was loaded.
+
+        OpenMP counts threads for each thread of the process, so every one that computes asks.
+        """
+        if self.alone is not None and not hasattr(self.alone, "is_set"):
+            ctypes.CDLL(OPENMP).omp_set_num_threads(1)
+            self.alone.is_set = True
+
     def status(self, status: int) -> str:
         """A status in words."""
         text: bytes = self.c.dnnl_status2str(status)
         return text.decode().replace("_", " ")
 
 
-_limited = local()
-"""Per thread of a forked process, whether its kernels compute on it alone."""
-_has_forked = False
-
-
 @call_after_fork
 def _limit_threads() -> None:
     """In a forked process GNU's OpenMP would wait for threads that are not there, so kernels get one thread each."""
-    global _has_forked
     if library.cache_info().currsize:
-        _has_forked, _limited.is_set = True, False
-        compute_alone()
-
-
-def compute_alone() -> None:
-    """Let kernels compute on this thread alone, in a process that was forked after the library was loaded.
-
-    OpenMP counts threads for each thread of the process, so every one that computes asks.
-    """
-    if _has_forked and not getattr(_limited, "is_set", False):
-        ctypes.CDLL(OPENMP).omp_set_num_threads(1)
-        _limited.is_set = True
+        library().alone = local()
+        library().compute_alone()
 
 
 @cache

@@ -12,10 +12,10 @@ import numpy as np
 from graphls.base.errors import GraphIndexError, GraphlsError
 from graphls.ir.graph import Node
 from graphls.ir.types import TOKEN, Type, bfloat16, bool_, float16
-from graphls.runtime.onednn.arena import Buffer
-from graphls.runtime.onednn.calls import PythonCall
 from graphls.runtime.onednn.library import library
 from graphls.runtime.onednn.numpy_indexing import INDEXING, RowSums, adds_rows
+from graphls.runtime.onednn.program.arena import Buffer
+from graphls.runtime.onednn.program.calls import PythonCall
 
 Array = np.ndarray[Any, Any]
 Function = Callable[[Node, Sequence[Array], Sequence[Array]], partial[Any]]

@@ -17,12 +17,13 @@ from graphls.ir.graph import Value
 from graphls.ir.plan import Segment
 from graphls.runtime.array_part import Array, ArrayPart
 from graphls.runtime.engine import PlanContext
-from graphls.runtime.onednn.arena import Buffer
-from graphls.runtime.onednn.calls import AnyCall
 from graphls.runtime.onednn.fusion import groups_of
-from graphls.runtime.onednn.library import compute_alone, library
+from graphls.runtime.onednn.library import library
 from graphls.runtime.onednn.numpy_nodes import Interpreted
-from graphls.runtime.onednn.program import Binding, Program
+from graphls.runtime.onednn.program.arena import Buffer
+from graphls.runtime.onednn.program.bound import Binding
+from graphls.runtime.onednn.program.calls import AnyCall
+from graphls.runtime.onednn.program.program import Program
 from graphls.runtime.onednn.rules import joins, rule_of, takes
 
 SUCCESS: Mapping[int | None, None] = {0: None, None: None}
@@ -38,7 +39,7 @@ class OnednnPart(ArrayPart):
         renew_after_fork(self)
 
     def _compile(self) -> None:
-        compute_alone()
+        library().compute_alone()
         graph, private = self.graph, self.context.private
         inputs, gives = graph.inputs, self.segment.gives
         may_stay = self._private_values()
@@ -74,7 +75,7 @@ class OnednnPart(ArrayPart):
 
     def begin(self, fed: Mapping[Value, Any]) -> partial[object]:
         """Bind the inputs and results of this step."""
-        compute_alone()
+        library().compute_alone()
         self.group = self.context.owner.group
         binding: Binding = self.turn()
         self.bind_step(binding, fed)

@@ -10,9 +10,8 @@ from typing import Any
 from graphls.ir.plan import Segment
 from graphls.runtime.engine import PlanContext
 from graphls.runtime.kernels import Kernel, Run
-from graphls.runtime.onednn.calls import AnyCall
 from graphls.runtime.onednn.part import SUCCESS, OnednnPart
-from graphls.runtime.onednn.program import Call
+from graphls.runtime.onednn.program.calls import AnyCall, Call
 
 
 class ProfiledOnednnPart(OnednnPart):

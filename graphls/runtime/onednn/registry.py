@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from graphls.ir.graph import Node
-from graphls.runtime.onednn.program import Group, Program
+from graphls.runtime.onednn.program.program import Group, Program
 
 Rule = Callable[[Program, Sequence[Node]], None]
 """Appends the calls for a node and those that have joined it."""

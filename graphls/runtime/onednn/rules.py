@@ -9,10 +9,12 @@ import numpy as np
 
 from graphls.ir.graph import Node, Value, uses
 from graphls.ir.types import TOKEN, bfloat16, float32
-from graphls.runtime.onednn import (  # noqa: F401
+from graphls.runtime.onednn.binding import DATA_TYPES
+from graphls.runtime.onednn.elementwise import elementwise, error_function  # noqa: F401
+from graphls.runtime.onednn.elementwise.expressions import NAMES
+from graphls.runtime.onednn.fusion import groups_of
+from graphls.runtime.onednn.kernels import (  # noqa: F401
     convolution,
-    elementwise,
-    error_function,
     max_pooling,
     overflow,
     pooling,
@@ -21,12 +23,9 @@ from graphls.runtime.onednn import (  # noqa: F401
     shapes,
     softmax,
 )
-from graphls.runtime.onednn.binding import DATA_TYPES
-from graphls.runtime.onednn.expressions import NAMES
-from graphls.runtime.onednn.fusion import groups_of
-from graphls.runtime.onednn.loops import MOST_CALLS, count_calls, unrolled
+from graphls.runtime.onednn.kernels.loops import MOST_CALLS, count_calls, unrolled
 from graphls.runtime.onednn.numpy_nodes import computes
-from graphls.runtime.onednn.program import Group, Program, computed
+from graphls.runtime.onednn.program.program import Group, Program, computed
 from graphls.runtime.onednn.registry import CONDITIONS, JOINS, RULES, Rule, rule
 
 LOOPS = ("scan",)

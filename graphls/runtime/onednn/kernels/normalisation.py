@@ -11,7 +11,8 @@ from graphls.passes.simplify.patterns import Match, matches
 from graphls.primitives.primitive import normalise_axes
 from graphls.runtime.onednn.binding import Descriptor, Primitive, Query, Role, floats
 from graphls.runtime.onednn.library import library
-from graphls.runtime.onednn.program import Group, Program, View
+from graphls.runtime.onednn.program.calls import View
+from graphls.runtime.onednn.program.program import Group, Program
 
 USE_SCALE, USE_SHIFT = 2, 4
 TRAINING, BACKWARD = 64, 128

@@ -6,9 +6,9 @@ from typing import Any
 
 from graphls.ir.graph import Node
 from graphls.runtime.onednn.binding import Descriptor, Primitive, Query, Role, dims
-from graphls.runtime.onednn.convolution import TRAINING, geometry
+from graphls.runtime.onednn.kernels.convolution import TRAINING, geometry
 from graphls.runtime.onednn.library import library
-from graphls.runtime.onednn.program import Program
+from graphls.runtime.onednn.program.program import Program
 from graphls.runtime.onednn.registry import rule
 
 AVERAGE_WITH_PADDING, AVERAGE_WITHOUT_PADDING = 0x2FF, 0x3FF

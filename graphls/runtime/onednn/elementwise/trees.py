@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from graphls.ir.graph import Node, Value
 from graphls.passes.simplify.patterns import number_of
-from graphls.runtime.onednn.chain import compute
-from graphls.runtime.onednn.expressions import NAMES, Expression, Numbers, expression_of
-from graphls.runtime.onednn.program import COMPUTED, Group
+from graphls.runtime.onednn.elementwise.chain import compute
+from graphls.runtime.onednn.elementwise.expressions import NAMES, Expression, Numbers, expression_of
+from graphls.runtime.onednn.program.program import COMPUTED, Group
 
 
 def trees(

@@ -4,26 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from functools import partial
 from types import MappingProxyType
-from typing import Any, NamedTuple
 
 import numpy as np
 
 from graphls.ir.graph import Graph, Node, Value, Write, uses
 from graphls.ir.types import DType, Type, bfloat16, float32
 from graphls.runtime.lowering.types import exchanged
-from graphls.runtime.onednn.algorithms import MUL
-from graphls.runtime.onednn.arena import LINE, Buffer, placed
-from graphls.runtime.onednn.binding import DATA_TYPES, Descriptor, Memory, Primitive, Role, arguments, row_major
-from graphls.runtime.onednn.calls import EARLY, AnyCall
-from graphls.runtime.onednn.iterations import Loop
+from graphls.runtime.onednn.binding import DATA_TYPES, Descriptor, Primitive, Role, row_major
+from graphls.runtime.onednn.elementwise.algorithms import MUL
 from graphls.runtime.onednn.library import library
 from graphls.runtime.onednn.numpy_indexing import is_sparse
-from graphls.runtime.onednn.numpy_nodes import Interpreted, OnArrays, SparseSums, is_check
-from graphls.runtime.onednn.order import in_order
-
-Array = np.ndarray[Any, Any]
+from graphls.runtime.onednn.numpy_nodes import Interpreted, SparseSums, is_check
+from graphls.runtime.onednn.program.arena import LINE, Buffer, placed
+from graphls.runtime.onednn.program.bound import Binding
+from graphls.runtime.onednn.program.calls import FORWARD_RESULTS, RESULTS, AnyCall, Array, Call, Copy, View, reorder_of
+from graphls.runtime.onednn.program.iterations import Loop
+from graphls.runtime.onednn.program.order import in_order
 
 _NOTHING = np.empty(0, np.uint8)
 COMPUTED = (float32, bfloat16)
@@ -35,69 +32,6 @@ def computed() -> Sequence[DType]:
     return COMPUTED if library().has_bfloat16 else COMPUTED[:1]
 
 
-class View(NamedTuple):
-    """A buffer, or a part of one, in a layout.
-
-    Kernels work in layouts that are row-major or that a kernel has chosen. Others, of transpositions and slices, are
-    read by reorders only: the elementwise kernels of oneDNN 3.2 write nothing in some of them, as in the transposition
-    of 1 x 2 x 4 x 4 to 2 x 1 x 4 x 4.
-    """
-
-    buffer: Buffer
-    layout: Descriptor
-    is_for_kernels: bool = True
-
-
-RESULTS = frozenset({
-    Role.RESULT, Role.RESULT + 1, Role.RESULT + 2, Role.SOURCE_GRADIENT, Role.SOURCE_GRADIENT + 1,
-    Role.SOURCE_GRADIENT + 2, Role.WEIGHTS_GRADIENT, Role.WEIGHTS_GRADIENT + 1, Role.BIAS_GRADIENT,
-    Role.SCALE_GRADIENT, Role.SHIFT_GRADIENT,
-})  # fmt: skip
-"""The roles of what a primitive writes."""
-
-FORWARD_RESULTS = frozenset({Role.MEAN, Role.VARIANCE, Role.WORKSPACE})
-"""The roles of what a forward primitive writes and a backward one reads."""
-
-
-@dataclass(eq=False)
-class Call:
-    """A primitive on views, for a node of the graph; a reorder is for the node that reads it."""
-
-    primitive: Primitive
-    views: Mapping[int, View]
-    node: Node | None
-    writes: Sequence[Buffer]
-    runs_python = False
-
-    @property
-    def kind(self) -> str:
-        """What runs."""
-        return self.primitive.kind
-
-    @property
-    def is_early(self) -> bool:
-        """Whether it runs as soon as it can."""
-        return self.node is not None and self.node.phase in EARLY
-
-    @property
-    def reads(self) -> Sequence[Buffer]:
-        """The buffers that it reads."""
-        return [view.buffer for view in self.views.values() if view.buffer not in self.writes]
-
-    def bound(self, binding: Binding) -> partial[Any]:
-        """The call on the memories of a binding."""
-        return binding.execution(self.primitive, self.views)
-
-    def may_overwrite(self, buffer: Buffer) -> bool:
-        """Whether the result may lie in the memory of an operand: a kernel by elements reads each before it writes."""
-        operands = [view for view in self.views.values() if view.buffer is buffer]
-        if not operands:
-            return True
-        result = self.views.get(Role.RESULT)
-        is_by_elements = self.primitive.kind == "elementwise" and result is not None
-        return is_by_elements and all(result is not None and v.layout.equals(result.layout) for v in operands)
-
-
 def rounded(nodes: Iterable[Node], leaving: Set[Value]) -> set[Value]:
     """The values of float32 that only casts to bfloat16 read."""
     narrow, others = set[Value](), {*leaving}
@@ -105,50 +39,6 @@ def rounded(nodes: Iterable[Node], leaving: Set[Value]) -> set[Value]:
         is_cast = node.primitive.name == "cast" and node.output.type.dtype is bfloat16
         (narrow if is_cast and node.inputs[0].type.dtype is float32 else others).update(uses(node))
     return narrow - others
-
-
-def reorder_of(source: Descriptor, target: Descriptor) -> Primitive:
-    """The kernel that brings values from a layout into another one."""
-    engine = library().engine
-    return Primitive("reorder", "reorder", source, engine, target, engine, None)
-
-
-@dataclass(eq=False)
-class Copy:
-    """A copy of a value that no kernel reads; to a state it runs without Python, in whose memory it stays."""
-
-    source: Buffer
-    target: Buffer
-    type: Type
-    is_to_state: bool = False
-    node: Node | None = None
-    kind = "copy"
-    is_early = False
-
-    @property
-    def runs_python(self) -> bool:
-        """Whether Python runs."""
-        return not self.is_to_state
-
-    @property
-    def reads(self) -> Sequence[Buffer]:
-        """The buffer that it reads."""
-        return (self.source,)
-
-    @property
-    def writes(self) -> Sequence[Buffer]:
-        """The buffer that it writes."""
-        return (self.target,)
-
-    def bound(self, binding: Binding) -> partial[Any]:
-        """The call on the arrays of a binding."""
-        if self.is_to_state:
-            target = binding.array(self.target, self.type)
-            return partial(target.__setitem__, ..., binding.array(self.source, self.type))
-        return partial(self._run, binding)
-
-    def _run(self, binding: Binding) -> None:
-        binding.array(self.target, self.type)[...] = binding.array(self.source, self.type)
 
 
 @dataclass(eq=False)
@@ -543,62 +433,3 @@ class Program:
         binding = Binding(arena, dict(outside))
         binding.bind_calls(self.calls)
         return binding
-
-
-class Binding:
-    """The calls of a program on memories: in an arena, and on arrays outside."""
-
-    def __init__(self, arena: Array, outside: dict[Buffer, Array]) -> None:
-        self.calls: list[partial[Any]] = []
-        self._arena, self._outside = arena, outside
-        self._following: dict[Buffer, list[tuple[int, AnyCall]]] = {}
-        self._memories: dict[View, Memory] = {}
-        self._moving: dict[Buffer, list[tuple[Memory, int]]] = {}
-
-    def bind_calls(self, calls: Sequence[AnyCall]) -> None:
-        """Bind calls; those of NumPy on arrays that each step brings are bound when these are there."""
-        for number, call in enumerate(calls):
-            missing: set[Buffer] = set()
-            if isinstance(call, OnArrays):
-                missing.update(filter(self._is_missing, (*call.reads, *call.writes)))
-            for buffer in missing:
-                self._following.setdefault(buffer.memory, []).append((number, call))
-            self.calls.append(partial(int) if missing else call.bound(self))
-
-    def _is_missing(self, buffer: Buffer) -> bool:
-        return buffer.memory.is_outside and buffer.memory not in self._outside
-
-    def execution(self, primitive: Primitive, views: Mapping[int, View]) -> partial[int]:
-        """The execution of a primitive, which somebody else keeps, on the memories of views."""
-        lib, memories = library(), {int(role): self.memory(view) for role, view in views.items()}
-        execute = lib.c.dnnl_primitive_execute
-        return partial(execute, primitive.handle, lib.stream, len(memories), arguments(memories))
-
-    def memory(self, view: View) -> Memory:
-        """The memory of a view."""
-        if view not in self._memories:
-            buffer, position = view.buffer.memory, view.buffer.position
-            array = self._outside.get(buffer)
-            begin = self._arena.ctypes.data + buffer.offset if array is None else array.ctypes.data
-            self._memories[view] = memory = Memory(view.layout, begin + position)
-            if buffer.is_outside:
-                self._moving.setdefault(buffer, []).append((memory, position))
-        return self._memories[view]
-
-    def array(self, buffer: Buffer, kind: Type) -> Array:
-        """The content of a buffer in row-major order."""
-        memory, position = buffer.memory, buffer.position
-        content = self._arena[memory.offset :]
-        if memory.is_outside:
-            content = self._outside[memory].reshape(-1).view(np.uint8)
-        array: Array = content[position : position + kind.nbytes].view(kind.dtype.numpy).reshape(kind.shape)
-        return array
-
-    def bind(self, key: Buffer, array: Array) -> None:
-        """Let a buffer outside lie in another array."""
-        self._outside[key] = array
-        for memory, position in self._moving.get(key, ()):
-            memory.move(array.ctypes.data + position)
-        for number, call in self._following.get(key, ()):
-            if not any(map(self._is_missing, (*call.reads, *call.writes))):
-                self.calls[number] = call.bound(self)

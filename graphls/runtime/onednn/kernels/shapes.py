@@ -12,11 +12,12 @@ import numpy as np
 from graphls.ir.graph import Node
 from graphls.ir.types import bfloat16
 from graphls.primitives.shape import cut
-from graphls.runtime.onednn.arena import Buffer
 from graphls.runtime.onednn.binding import DATA_TYPES, Descriptor, Primitive, Query, Role, handles
-from graphls.runtime.onednn.calls import PythonCall
 from graphls.runtime.onednn.library import library
-from graphls.runtime.onednn.program import Binding, Program, View, reorder_of
+from graphls.runtime.onednn.program.arena import Buffer
+from graphls.runtime.onednn.program.bound import Binding
+from graphls.runtime.onednn.program.calls import PythonCall, View, reorder_of
+from graphls.runtime.onednn.program.program import Program
 from graphls.runtime.onednn.registry import rule
 
 

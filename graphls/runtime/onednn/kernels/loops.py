@@ -8,11 +8,11 @@ from typing import Any
 
 from graphls.ir.graph import Graph, Node, Value, captures
 from graphls.ir.types import Type
-from graphls.runtime.onednn.arena import Buffer
 from graphls.runtime.onednn.binding import Descriptor
-from graphls.runtime.onednn.calls import AnyCall
-from graphls.runtime.onednn.iterations import Loop
-from graphls.runtime.onednn.program import Copy, Group, Program, View, rounded
+from graphls.runtime.onednn.program.arena import Buffer
+from graphls.runtime.onednn.program.calls import AnyCall, Copy, View
+from graphls.runtime.onednn.program.iterations import Loop
+from graphls.runtime.onednn.program.program import Group, Program, rounded
 
 MOST_CALLS = 1 << 14
 """Nodes of all iterations up to which their calls are prepared: about 50 microseconds and a kilobyte for each."""

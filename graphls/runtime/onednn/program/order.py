@@ -7,7 +7,7 @@ from collections.abc import Sequence, Set
 from heapq import heappop, heappush
 from typing import Protocol, TypeVar
 
-from graphls.runtime.onednn.arena import Buffer
+from graphls.runtime.onednn.program.arena import Buffer
 
 
 class Ordered(Protocol):

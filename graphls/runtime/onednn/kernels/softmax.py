@@ -11,13 +11,14 @@ from graphls.ir.graph import Node, Value
 from graphls.ir.types import Type
 from graphls.passes.simplify.patterns import Match, matches
 from graphls.primitives.primitive import normalise_axes
-from graphls.runtime.onednn.algorithms import EXP, SUB
-from graphls.runtime.onednn.arena import Buffer
 from graphls.runtime.onednn.binding import DATA_TYPES, Attributes, Descriptor, Primitive, Role
-from graphls.runtime.onednn.calls import PythonCall
+from graphls.runtime.onednn.elementwise.algorithms import EXP, SUB
+from graphls.runtime.onednn.kernels.reductions import REDUCE_MAX, REDUCE_SUM, by_row
 from graphls.runtime.onednn.library import library
-from graphls.runtime.onednn.program import COMPUTED, Binding, Group, Program, View
-from graphls.runtime.onednn.reductions import REDUCE_MAX, REDUCE_SUM, by_row
+from graphls.runtime.onednn.program.arena import Buffer
+from graphls.runtime.onednn.program.bound import Binding
+from graphls.runtime.onednn.program.calls import PythonCall, View
+from graphls.runtime.onednn.program.program import COMPUTED, Group, Program
 from graphls.runtime.onednn.registry import rule
 
 TRAINING = 64

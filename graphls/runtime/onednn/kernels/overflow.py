@@ -12,12 +12,14 @@ import numpy as np
 
 from graphls.ir.graph import Node, Value
 from graphls.ir.types import TOKEN, Type, bfloat16, bool_, float32
-from graphls.runtime.onednn.arena import Buffer
 from graphls.runtime.onednn.binding import F32
+from graphls.runtime.onednn.kernels.reductions import REDUCE_SUM, by_row, in_rows
 from graphls.runtime.onednn.multiples import factors
 from graphls.runtime.onednn.numpy_nodes import OnArrays
-from graphls.runtime.onednn.program import COMPUTED, Array, Binding, Group, Program, View
-from graphls.runtime.onednn.reductions import REDUCE_SUM, by_row, in_rows
+from graphls.runtime.onednn.program.arena import Buffer
+from graphls.runtime.onednn.program.bound import Binding
+from graphls.runtime.onednn.program.calls import Array, View
+from graphls.runtime.onednn.program.program import COMPUTED, Group, Program
 
 _NUMBER = Type(float32)
 FEW = 4096

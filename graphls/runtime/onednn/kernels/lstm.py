@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from graphls.ir.graph import Node, Value
-from graphls.runtime.onednn.algorithms import ADD
 from graphls.runtime.onednn.binding import DATA_TYPES, F32, Descriptor, Primitive, Role, row_major
+from graphls.runtime.onednn.elementwise.algorithms import ADD
 from graphls.runtime.onednn.library import library
-from graphls.runtime.onednn.program import Call, Program, View
+from graphls.runtime.onednn.program.calls import Call, View
+from graphls.runtime.onednn.program.program import Program
 
 TRAINING, BACKWARD = 64, 128
 LEFT_TO_RIGHT, RIGHT_TO_LEFT = 1, 2

@@ -10,12 +10,23 @@ import numpy as np
 
 from graphls.ir.graph import Node, Value
 from graphls.passes.simplify.patterns import Match, matches
-from graphls.runtime.onednn.algorithms import GELU_ERF, GELU_TANH, LESS, LINEAR, LOGISTIC, MIN, MUL, RELU, SQUARE, SWISH
 from graphls.runtime.onednn.binding import Primitive, Role, floats
-from graphls.runtime.onednn.chain import compute
-from graphls.runtime.onednn.expressions import Expression, Scale, Term
+from graphls.runtime.onednn.elementwise.algorithms import (
+    GELU_ERF,
+    GELU_TANH,
+    LESS,
+    LINEAR,
+    LOGISTIC,
+    MIN,
+    MUL,
+    RELU,
+    SQUARE,
+    SWISH,
+)
+from graphls.runtime.onednn.elementwise.chain import compute
+from graphls.runtime.onednn.elementwise.expressions import Expression, Scale, Term
 from graphls.runtime.onednn.library import library
-from graphls.runtime.onednn.program import COMPUTED, Group, Program
+from graphls.runtime.onednn.program.program import COMPUTED, Group, Program
 
 TRAINING = 64
 

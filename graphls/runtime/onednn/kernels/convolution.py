@@ -13,7 +13,8 @@ from graphls.primitives.primitive import normalise_axes
 from graphls.primitives.windows import Geometry
 from graphls.runtime.onednn.binding import DATA_TYPES, Descriptor, Primitive, Query, Role, dims
 from graphls.runtime.onednn.library import library
-from graphls.runtime.onednn.program import Group, Program, View
+from graphls.runtime.onednn.program.calls import View
+from graphls.runtime.onednn.program.program import Group, Program
 from graphls.runtime.onednn.registry import rule
 
 TRAINING = 64

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graphls.ir.graph import Node, Value
-from graphls.runtime.onednn.chain import compute
-from graphls.runtime.onednn.expressions import NAMES, expression_of
-from graphls.runtime.onednn.program import Program
+from graphls.runtime.onednn.elementwise.chain import compute
+from graphls.runtime.onednn.elementwise.expressions import NAMES, expression_of
+from graphls.runtime.onednn.program.program import Program
 from graphls.runtime.onednn.registry import CONDITIONS, RULES
 
 

@@ -7,11 +7,12 @@ from math import prod
 
 from graphls.ir.graph import Node, Value
 from graphls.ir.types import Type
-from graphls.runtime.onednn.algorithms import ADD, MUL
 from graphls.runtime.onednn.binding import Attributes, Descriptor, Primitive, Query, Role
-from graphls.runtime.onednn.elementwise import elementwise
+from graphls.runtime.onednn.elementwise.algorithms import ADD, MUL
+from graphls.runtime.onednn.elementwise.elementwise import elementwise
 from graphls.runtime.onednn.library import library
-from graphls.runtime.onednn.program import Group, Program, View
+from graphls.runtime.onednn.program.calls import View
+from graphls.runtime.onednn.program.program import Group, Program
 from graphls.runtime.onednn.registry import CONDITIONS, JOINS, RULES
 
 

@@ -10,11 +10,12 @@ from typing import NamedTuple
 import numpy as np
 
 from graphls.ir.graph import Value
-from graphls.runtime.onednn.algorithms import ADD, EQUAL, MUL, POW
 from graphls.runtime.onednn.binding import DATA_TYPES, Attributes, Descriptor, Primitive, Role
-from graphls.runtime.onednn.expressions import ONE, Expression, Scale, Step, Term
+from graphls.runtime.onednn.elementwise.algorithms import ADD, EQUAL, MUL, POW
+from graphls.runtime.onednn.elementwise.expressions import ONE, Expression, Scale, Step, Term
 from graphls.runtime.onednn.library import library
-from graphls.runtime.onednn.program import Program, View
+from graphls.runtime.onednn.program.calls import View
+from graphls.runtime.onednn.program.program import Program
 
 
 def compute(program: Program, expression: Expression, value: Value) -> None:

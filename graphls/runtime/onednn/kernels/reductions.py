@@ -10,10 +10,11 @@ import numpy as np
 from graphls.ir.graph import Node, Value
 from graphls.ir.types import Type
 from graphls.primitives.primitive import normalise_axes
-from graphls.runtime.onednn.algorithms import DIV
 from graphls.runtime.onednn.binding import DATA_TYPES, F32, Descriptor, Primitive, Role, floats
+from graphls.runtime.onednn.elementwise.algorithms import DIV
 from graphls.runtime.onednn.library import library
-from graphls.runtime.onednn.program import Program, View
+from graphls.runtime.onednn.program.calls import View
+from graphls.runtime.onednn.program.program import Program
 from graphls.runtime.onednn.registry import rule
 
 REDUCE_MAX, REDUCE_SUM = 0x2FFF2, 0x2FFF4

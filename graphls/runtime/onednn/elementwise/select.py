@@ -9,10 +9,11 @@ import numpy as np
 from graphls.ir.graph import Node, Value
 from graphls.ir.types import uint8
 from graphls.passes.simplify.patterns import number_of
-from graphls.runtime.onednn.algorithms import MAX, MIN
 from graphls.runtime.onednn.binding import DATA_TYPES, Attributes, Descriptor, Primitive, Role
+from graphls.runtime.onednn.elementwise.algorithms import MAX, MIN
 from graphls.runtime.onednn.library import library
-from graphls.runtime.onednn.program import COMPUTED, Array, Group, Program, View
+from graphls.runtime.onednn.program.calls import Array, View
+from graphls.runtime.onednn.program.program import COMPUTED, Group, Program
 
 
 def selections(nodes: Sequence[Node], definer: Mapping[Value, Node]) -> Iterator[Group]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graphls.ir.graph import Node, Value
-from graphls.runtime.onednn.algorithms import DIV, LINEAR, MAX, MIN, MUL
-from graphls.runtime.onednn.chain import compute
-from graphls.runtime.onednn.expressions import Expression, Term
-from graphls.runtime.onednn.program import Program
+from graphls.runtime.onednn.elementwise.algorithms import DIV, LINEAR, MAX, MIN, MUL
+from graphls.runtime.onednn.elementwise.chain import compute
+from graphls.runtime.onednn.elementwise.expressions import Expression, Term
+from graphls.runtime.onednn.program.program import Program
 from graphls.runtime.onednn.registry import rule
 
 LARGEST = 3.832506856900711

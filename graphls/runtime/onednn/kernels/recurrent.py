@@ -11,8 +11,8 @@ from graphls.passes.rewrite import users
 from graphls.passes.simplify.patterns import Match, matches
 from graphls.passes.simplify.recurrent import CELL, HIDDEN, INPUTS
 from graphls.primitives.primitive import normalise_axes
-from graphls.runtime.onednn.lstm import Backward, Forward
-from graphls.runtime.onednn.program import COMPUTED, Group
+from graphls.runtime.onednn.kernels.lstm import Backward, Forward
+from graphls.runtime.onednn.program.program import COMPUTED, Group
 
 _GATES = ("INPUT", "FORGET", "CELL", "OUTPUT")
 """The gates of an LSTM, in the order of oneDNN, which is that of the rows of its weights, too."""

@@ -14,14 +14,15 @@ from graphls.ir.types import DType, Type, float32, int32, uint8
 from graphls.passes.rewrite import users
 from graphls.primitives.pooling import corners, row_major_strides
 from graphls.primitives.windows import Geometry
-from graphls.runtime.onednn.arena import Buffer
 from graphls.runtime.onednn.binding import Descriptor, Memory, Primitive, Query, Role, arguments, floats
-from graphls.runtime.onednn.calls import PythonCall
-from graphls.runtime.onednn.convolution import TRAINING
+from graphls.runtime.onednn.kernels.convolution import TRAINING
+from graphls.runtime.onednn.kernels.pooling import windows
+from graphls.runtime.onednn.kernels.reductions import REDUCE_SUM, in_rows
 from graphls.runtime.onednn.library import library
-from graphls.runtime.onednn.pooling import windows
-from graphls.runtime.onednn.program import COMPUTED, Array, Binding, Group, Program, View
-from graphls.runtime.onednn.reductions import REDUCE_SUM, in_rows
+from graphls.runtime.onednn.program.arena import Buffer
+from graphls.runtime.onednn.program.bound import Binding
+from graphls.runtime.onednn.program.calls import Array, PythonCall, View
+from graphls.runtime.onednn.program.program import COMPUTED, Group, Program
 from graphls.runtime.onednn.registry import rule
 
 MAXIMUM = 0x1FF

@@ -18,9 +18,10 @@ from graphls.passes.simplify.compositions import NORMALISED
 from graphls.passes.simplify.patterns import CLOSE, matches, number_of
 from graphls.primitives.primitive import normalise_axes
 from graphls.runtime.onednn.binding import F32, Descriptor, Primitive, Role, floats
-from graphls.runtime.onednn.elementwise import elementwise
+from graphls.runtime.onednn.elementwise.elementwise import elementwise
 from graphls.runtime.onednn.library import library
-from graphls.runtime.onednn.program import Group, Program, View
+from graphls.runtime.onednn.program.calls import View
+from graphls.runtime.onednn.program.program import Group, Program
 
 USE_SCALE, USE_SHIFT = 2, 4
 TRAINING, BACKWARD = 64, 128

@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any
 
 from graphls.ir.graph import Node
-from graphls.runtime.onednn.arena import Buffer
-from graphls.runtime.onednn.calls import AnyCall
+from graphls.runtime.onednn.program.arena import Buffer
+from graphls.runtime.onednn.program.calls import AnyCall
 
 
 class Loop:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from graphls.ir.graph import Node, Value
 from graphls.ir.types import bfloat16, float32
-from graphls.runtime.onednn.algorithms import LESS, LESS_EQUAL
+from graphls.runtime.onednn.elementwise.algorithms import LESS, LESS_EQUAL
 
 _SIDES: Mapping[str, tuple[float, int]] = {
     "less": (1.0, LESS), "less_equal": (1.0, LESS_EQUAL), "greater": (-1.0, LESS), "greater_equal": (-1.0, LESS_EQUAL),

@@ -14,7 +14,7 @@ from math import isfinite, isnan, prod
 from typing import NamedTuple
 
 from graphls.ir.graph import Node, Value
-from graphls.runtime.onednn.algorithms import (
+from graphls.runtime.onednn.elementwise.algorithms import (
     ABS,
     ADD,
     DIV,
@@ -32,7 +32,7 @@ from graphls.runtime.onednn.algorithms import (
     SUB,
     TANH,
 )
-from graphls.runtime.onednn.gates import Gate, gate_of
+from graphls.runtime.onednn.elementwise.gates import Gate, gate_of
 
 Function = tuple[int, float, float]
 """An algorithm of oneDNN and its two numbers."""

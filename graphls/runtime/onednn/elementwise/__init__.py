@@ -1,0 +1,1 @@
+"""Elementwise nodes as binary kernels with operations behind them."""

@@ -1,0 +1,1 @@
+"""Rules and fusions for each kind of kernel that is not elementwise."""
