@@ -14,10 +14,10 @@ from graphls.ir.types import DType, Type, float32, int32, uint8
 from graphls.passes.rewrite import users
 from graphls.primitives.pooling import corners, row_major_strides
 from graphls.primitives.windows import Geometry
-from graphls.runtime.onednn.binding import Descriptor, Memory, Primitive, Query, Role, arguments, floats
+from graphls.runtime.onednn.binding import F32, Descriptor, Memory, Primitive, Query, Role, arguments
 from graphls.runtime.onednn.kernels.convolution import TRAINING
 from graphls.runtime.onednn.kernels.pooling import windows
-from graphls.runtime.onednn.kernels.reductions import REDUCE_SUM, in_rows
+from graphls.runtime.onednn.kernels.reductions import REDUCE_SUM, by_row, in_rows
 from graphls.runtime.onednn.library import library
 from graphls.runtime.onednn.program.arena import Buffer
 from graphls.runtime.onednn.program.bound import Binding
@@ -32,47 +32,37 @@ POSITIONS: Mapping[int, DType] = {4: int32, 6: uint8}
 
 @dataclass(eq=False)
 class Maxima(PythonCall):
-    """A call of a pooling, which NumPy does again where the images have nan or infinities.
+    """Corrects what a kernel has pooled, by NumPy, where the images have nan or infinities.
 
     oneDNN leaves nan out, and gives the least finite number for a window of -inf. Sums of the elements, which are
     finite only if all elements are, find both.
     """
 
     node: Node
-    primitive: Primitive
     source: View
     result: View
     workspace: View
     sums: View
-    kind = "max pooling"
+    kind = "nan of maxima"
 
     @property
     def reads(self) -> Sequence[Buffer]:
-        """The buffer that it reads."""
-        return (self.source.buffer,)
+        """The buffers that it reads."""
+        return self.source.buffer, self.sums.buffer
 
     @property
     def writes(self) -> Sequence[Buffer]:
         """The buffers that it writes."""
-        return self.result.buffer, self.workspace.buffer, self.sums.buffer
+        return self.result.buffer, self.workspace.buffer
 
-    def bound(self, binding: Binding) -> partial[int]:
+    def bound(self, binding: Binding) -> partial[None]:
         """The call on the memories of a binding."""
-        rows = View(self.source.buffer, in_rows(self.source.layout))
-        added = Primitive("sum", "reduction", library().engine, REDUCE_SUM, rows.layout, self.sums.layout,
-                          *floats(0, 0), None)  # fmt: skip
-        adding = binding.execution(added, {Role.SOURCE: rows, Role.RESULT: self.sums})
-        views: dict[int, View] = {Role.SOURCE: self.source, Role.RESULT: self.result, Role.WORKSPACE: self.workspace}
         sums = binding.array(self.sums.buffer, Type(float32, self.sums.layout.shape))
-        return partial(self._compute, binding, added, adding, binding.execution(self.primitive, views), sums)
+        return partial(self._check, binding, sums)
 
-    def _compute(
-        self, binding: Binding, _added: Primitive, adding: partial[int], pooling: partial[int], sums: Array
-    ) -> int:  # fmt: skip
-        status = adding() or pooling()
-        if not status and not np.isfinite(sums).all():
+    def _check(self, binding: Binding, sums: Array) -> None:
+        if not np.isfinite(sums).all():
             self._correct(binding)
-        return status
 
     def _correct(self, binding: Binding) -> None:
         """Write the maxima, nan among them, and their positions as NumPy computes them."""
@@ -158,8 +148,9 @@ def _pooled(program: Program, node: Node) -> tuple[Primitive, View]:
                        Descriptor.any_of(node.outputs[0].type), *windows(node), None)  # fmt: skip
     result = program.written(node.outputs[0], kernel.layout(Query.RESULT))
     workspace = program.scratch(kernel.layout_of(Role.WORKSPACE))
-    sums = program.scratch(Descriptor.plain((in_rows(source.layout).shape[0], 1)))
-    program.append(Maxima(node, kernel, source, result, workspace, sums))
+    program.run(kernel, {Role.SOURCE: source, Role.RESULT: result, Role.WORKSPACE: workspace})
+    sums = by_row(program, View(source.buffer, in_rows(source.layout)), REDUCE_SUM, F32)
+    program.append(Maxima(node, source, result, workspace, sums))
     return kernel, workspace
 
 
