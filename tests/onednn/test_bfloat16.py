@@ -21,7 +21,7 @@ from graphls.runtime.onednn.program.program import computed
 from graphls.runtime.onednn.rules import RULES, takes
 from graphls.runtime.plan import PlanSession
 from tests.onednn.test_recurrent import LOOPS, MATRIX, ROWS
-from tests.onednn.test_training import NETWORKS, SCALES
+from tests.onednn.test_training import NETWORKS, SCALES, network_and_batch
 
 APART = {"constant", "scan"}
 DIGIT = 2.0**-8
@@ -126,13 +126,8 @@ def test_nothing_of_it_is_taken_without_instructions(monkeypatch: pytest.MonkeyP
 
 
 def step_of(name: str, engine: str, is_scaled: bool) -> tuple[Any, tuple[Any, Any]]:
-    network, shape, words = NETWORKS[name]
-    graphls.set_seed(1)
-    rng = np.random.default_rng(0)
-    count = int(np.prod(shape)) if words else shape[0]
-    x = rng.integers(0, words, shape).astype(np.int32) if words else rng.normal(size=shape).astype(np.float32)
-    y = rng.integers(0, words or 10, count).astype(np.int32)
-    narrow = amp.auto_mixed_precision(network(), "O2", graphls.bfloat16)
+    network, x, y = network_and_batch(name)
+    narrow = amp.auto_mixed_precision(network, "O2", graphls.bfloat16)
     loss = nn.WithLossCell(narrow, nn.SoftmaxCrossEntropyWithLogits(sparse=True, reduction="mean"))
     update = nn.Momentum(loss.trainable_params(), 0.02, 0.9)
     cell: nn.Cell = nn.TrainOneStepCell(loss, update)

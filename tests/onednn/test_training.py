@@ -40,14 +40,20 @@ NETWORKS: dict[str, tuple[Network, tuple[int, ...], int]] = {
 }
 
 
-def step_of(name: str, engine: str, is_scaled: bool, optimizer: str) -> tuple[Any, nn.Cell, tuple[Any, Any]]:
+def network_and_batch(name: str) -> tuple[nn.Cell, Any, Any]:
+    """A network of the table with its first weights, inputs and labels."""
     network, shape, words = NETWORKS[name]
     graphls.set_seed(1)
     rng = np.random.default_rng(0)
     count = int(np.prod(shape)) if words else shape[0]
     x = rng.integers(0, words, shape).astype(np.int32) if words else rng.normal(size=shape).astype(np.float32)
     y = rng.integers(0, words or 10, count).astype(np.int32)
-    loss = nn.WithLossCell(network(), nn.SoftmaxCrossEntropyWithLogits(sparse=True, reduction="mean"))
+    return network(), x, y
+
+
+def step_of(name: str, engine: str, is_scaled: bool, optimizer: str) -> tuple[Any, nn.Cell, tuple[Any, Any]]:
+    network, x, y = network_and_batch(name)
+    loss = nn.WithLossCell(network, nn.SoftmaxCrossEntropyWithLogits(sparse=True, reduction="mean"))
     weights = loss.trainable_params()
     update = nn.Momentum(weights, 0.02, 0.9) if optimizer == "Momentum" else nn.Adam(weights, 1e-3)
     cell: nn.Cell = nn.TrainOneStepCell(loss, update)
