@@ -434,9 +434,11 @@ def test_a_slow_step_is_measured_twice() -> None:
     assert clock.readings == [99.0]
 
 
-def test_a_session_is_closed_when_its_trial_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+def sessions_left_by_a_trial(
+    step: Any, monkeypatch: pytest.MonkeyPatch, x: Any = X, y: Any = Y, **options: Any
+) -> list[Any]:  # fmt: skip
+    """The sessions that a trial has opened, None for those that are gone, while nothing collects cycles."""
     sessions: list[ref[Any]] = []
-    step = graphls.compile(training(), X, Y, engine="rapid")._step
     open_session = ExecutionTarget.open
 
     def opened(*arguments: Any) -> Any:
@@ -448,10 +450,15 @@ def test_a_session_is_closed_when_its_trial_ends(monkeypatch: pytest.MonkeyPatch
     gc.collect()
     gc.disable()  # as while a step is compiled
     try:
-        seconds_of_step(step.target, step.partitioned, step.parameters, [X, Y], clock=Clock(0.0, 1.0, 2.0))
-        assert [session() for session in sessions] == [None]
+        seconds_of_step(step.target, step.partitioned, step.parameters, [x, y], **options)
+        return [session() for session in sessions]
     finally:
         gc.enable()
+
+
+def test_a_session_is_closed_when_its_trial_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    step = graphls.compile(training(), X, Y, engine="rapid")._step
+    assert sessions_left_by_a_trial(step, monkeypatch, clock=Clock(0.0, 1.0, 2.0)) == [None]
 
 
 def test_a_trial_runs_on_copies() -> None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import gc
 from pathlib import Path
-from typing import Any
-from weakref import ref
 
 import numpy as np
 import pytest
@@ -15,8 +12,7 @@ from benchmarks.peers import graphls_networks as networks
 from graphls import nn
 from graphls.runtime import engine_choice
 from graphls.runtime.cache import Cache
-from graphls.runtime.engine_trial import seconds_of_step
-from graphls.runtime.target import ExecutionTarget
+from tests.backends.test_engine_choice import sessions_left_by_a_trial
 
 X = np.random.default_rng(0).normal(size=(8, 1, 32, 32)).astype(np.float32)
 Y = np.arange(8, dtype=np.int32) % 10
@@ -62,20 +58,4 @@ def test_a_step_that_was_tried_has_the_bits_of_one_that_was_not() -> None:
 
 @pytest.mark.parametrize("engine", ["onnxruntime", "onednn"])
 def test_the_session_of_a_trial_is_closed_when_it_ends(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    sessions: list[ref[Any]] = []
-    step = compiled(engine)._step
-    open_session = ExecutionTarget.open
-
-    def opened(*arguments: Any) -> Any:
-        session = open_session(*arguments)
-        sessions.append(ref(session))
-        return session
-
-    monkeypatch.setattr(ExecutionTarget, "open", opened)
-    gc.collect()
-    gc.disable()  # as while a step is compiled
-    try:
-        seconds_of_step(step.target, step.partitioned, step.parameters, [X, Y])
-        assert [session() for session in sessions] == [None]
-    finally:
-        gc.enable()
+    assert sessions_left_by_a_trial(compiled(engine)._step, monkeypatch, X, Y) == [None]
