@@ -19,6 +19,11 @@ F32 = 3
 DATA_TYPES: Mapping[DType, int] = {bfloat16: 2, float32: F32, int32: 4, int8: 5, uint8: 6}
 """The dtypes that memories have, as `dnnl_data_type_t`."""
 
+BLOCK = 16
+"""Channels of a block in the layouts that most kernels have, as many numbers as an instruction takes."""
+BLOCKED: Mapping[int, int] = {3: 56, 4: 78, 5: 121}
+"""Row-major order with channels in blocks, as `dnnl_format_tag_t`, by numbers of axes."""
+
 _Dims = c_int64 * MOST_AXES
 
 
@@ -106,9 +111,28 @@ class Descriptor:
     @classmethod
     def any(cls, shape: Sequence[int], dtype: int = F32) -> Descriptor:
         """The layout that the primitive likes best, which its own descriptor tells."""
+        return cls._tagged(shape, dtype, 1)
+
+    @classmethod
+    def common(cls, shape: Sequence[int], dtype: int = F32) -> Descriptor:
+        """The layout for images in which all kernels are fast: blocks of channels, if they fill them."""
+        is_blocked = len(shape) in BLOCKED and shape[1] % BLOCK == 0
+        return cls._tagged(shape, dtype, BLOCKED[len(shape)]) if is_blocked else cls.plain(shape, dtype)
+
+    @classmethod
+    def _tagged(cls, shape: Sequence[int], dtype: int, tag: int) -> Descriptor:
         handle, create = c_void_p(), library().c.dnnl_memory_desc_create_with_tag
-        _call("describe a memory", create, byref(handle), len(shape), dims(shape), dtype, 1)
+        _call("describe a memory", create, byref(handle), len(shape), dims(shape), dtype, tag)
         return cls(handle)
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether oneDNN has only its slow reference for elements with a number: in blocks that some kernels choose,
+        or that channels do not fill."""
+        if self.is_plain:
+            return False
+        one = Descriptor.plain((1,) * len(self.shape))
+        return Primitive("elementwise", "binary", library().engine, MUL, self, one, self, None).is_reference
 
     @property
     def is_plain(self) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 
 from graphls.ir.graph import Node, Value
 from graphls.passes.simplify.patterns import Match, matches
-from graphls.runtime.onednn.binding import Primitive, Role, floats
+from graphls.runtime.onednn.binding import Descriptor, Primitive, Role, floats
 from graphls.runtime.onednn.elementwise.algorithms import (
     GELU_ERF,
     GELU_TANH,
@@ -108,6 +108,8 @@ def _gradient(program: Program, algorithm: int, match: Match, node: Node) -> Non
     """Append the kernel of a gradient."""
     dtype = program.kernel_dtype(node.output, match["x"], match["g"])
     layout = program.stored(match["x"]).layout.with_dtype(dtype)
+    if layout.is_slow:
+        layout = Descriptor.common(layout.shape, dtype)
     source, engine, numbers = program.read(match["x"], layout), library().engine, floats(1.0, 0.0)
     forward = Primitive("activation", "eltwise_forward", engine, TRAINING, algorithm, layout, layout, *numbers, None)
     kernel = Primitive("activation, gradient", "eltwise_backward", engine, algorithm, layout, layout, layout, *numbers,

@@ -49,7 +49,7 @@ class _Chain:
     def __init__(self, program: Program, value: Value, expression: Expression) -> None:
         self.program, self.kind, self.shape = program, value.type, value.type.shape or (1,)
         first = expression.first.value
-        self.first = self._zeros() if first is None else self._first(first, value)
+        self.first = self._zeros() if first is None else self._first(first, value, self._is_whole(expression))
         self.layout = self.first.layout
         self.algorithm = expression.algorithm
         self.scales: dict[int, View] = {}
@@ -57,11 +57,21 @@ class _Chain:
         if expression.is_guarded:
             self._guard()
 
-    def _first(self, operand: Value, result: Value) -> View:
-        """The first operand in the dtype in which the result is stored."""
-        stored = self.program.stored(operand)
-        is_narrow = stored.layout.dtype == self.program.kernel_dtype(result, operand)
-        return stored if is_narrow else self.program.read(operand)
+    def _is_whole(self, expression: Expression) -> bool:
+        """Whether the second operand, and that of each step, has all elements."""
+        second = expression.second
+        operands = [None if second is None else second.value, *(s.operand for s in expression.steps if s.operand)]
+        are_whole = (isinstance(v, Value) and (v.type.shape or (1,)) == self.shape for v in operands)
+        return not expression.is_guarded and all(are_whole)
+
+    def _first(self, operand: Value, result: Value, is_whole: bool) -> View:
+        """The first operand in the dtype in which the result is stored, in a layout that has a fast kernel."""
+        program, stored = self.program, self.program.stored(operand)
+        is_narrow = stored.layout.dtype == program.kernel_dtype(result, operand)
+        view = stored if is_narrow else program.read(operand)
+        if is_whole or not view.layout.is_slow:
+            return view
+        return program.converted(view, Descriptor.common(self.shape, view.layout.dtype), operand)
 
     def _zeros(self) -> View:
         return self.program.fixed(np.full(self.shape, -0.0, self.kind.dtype.numpy), Descriptor.of(self.kind))

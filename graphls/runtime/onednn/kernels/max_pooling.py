@@ -16,7 +16,7 @@ from graphls.primitives.pooling import corners, row_major_strides
 from graphls.primitives.windows import Geometry
 from graphls.runtime.onednn.binding import F32, Descriptor, Memory, Primitive, Query, Role, arguments
 from graphls.runtime.onednn.kernels.convolution import TRAINING
-from graphls.runtime.onednn.kernels.pooling import windows
+from graphls.runtime.onednn.kernels.pooling import fast_kernel, windows
 from graphls.runtime.onednn.kernels.reductions import REDUCE_SUM, by_row, in_rows
 from graphls.runtime.onednn.library import library
 from graphls.runtime.onednn.program.arena import Buffer
@@ -143,9 +143,10 @@ def _positions_in_windows(positions: Array, x: Type, node: Node) -> Array:
 
 def _pooled(program: Program, node: Node) -> tuple[Primitive, View]:
     """Append a pooling; returns its kernel and the workspace."""
-    source = program.read(node.inputs[0])
-    kernel = Primitive("max pooling", "pooling_forward", library().engine, TRAINING, MAXIMUM, source.layout,
-                       Descriptor.any_of(node.outputs[0].type), *windows(node), None)  # fmt: skip
+    source, kernel = fast_kernel(program, node.inputs[0], lambda layout: Primitive(
+        "max pooling", "pooling_forward", library().engine, TRAINING, MAXIMUM, layout,
+        Descriptor.any_of(node.outputs[0].type), *windows(node), None,
+    ))  # fmt: skip
     result = program.written(node.outputs[0], kernel.layout(Query.RESULT))
     workspace = program.scratch(kernel.layout_of(Role.WORKSPACE))
     program.run(kernel, {Role.SOURCE: source, Role.RESULT: result, Role.WORKSPACE: workspace})

@@ -81,9 +81,14 @@ class Forward:
         return Primitive("batch normalisation", "batch_normalization_forward", library().engine, TRAINING, layout,
                          layout, *floats(self.epsilon), USE_SCALE | USE_SHIFT, None)  # fmt: skip
 
+    def layout(self, program: Program, dtype: int) -> Descriptor:
+        """The layout of the images, in another one where there is no fast kernel for that."""
+        layout = program.stored(self.x).layout.with_dtype(dtype)
+        return Descriptor.common(layout.shape, dtype) if self.primitive(layout).is_reference else layout
+
     def emit(self, program: Program) -> None:
         """Append the forward kernel."""
-        layout = program.stored(self.x).layout.with_dtype(program.kernel_dtype(self.node.output, self.x))
+        layout = self.layout(program, program.kernel_dtype(self.node.output, self.x))
         source = program.read(self.x, layout)
         by_channel = Descriptor.plain((self.x.type.shape[1],))
         mean, variance = program.scratch(by_channel), program.scratch(by_channel)
@@ -118,7 +123,7 @@ class Backward:
         """Append the backward kernel."""
         forward = self.forward
         dtype = program.kernel_dtype(self.node.output, forward.x, self.g)
-        layout, engine = program.stored(forward.x).layout.with_dtype(dtype), library().engine
+        layout, engine = forward.layout(program, dtype), library().engine
         source = program.read(forward.x, layout)
         kernel = Primitive(
             "batch normalisation, gradients", "batch_normalization_backward", engine, BACKWARD, layout, layout, layout,

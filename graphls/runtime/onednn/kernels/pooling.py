@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from graphls.ir.graph import Node
+from graphls.ir.graph import Node, Value
 from graphls.runtime.onednn.binding import Descriptor, Primitive, Query, Role, dims
 from graphls.runtime.onednn.kernels.convolution import TRAINING, geometry
 from graphls.runtime.onednn.library import library
+from graphls.runtime.onednn.program.calls import View
 from graphls.runtime.onednn.program.program import Program
 from graphls.runtime.onednn.registry import rule
 
@@ -20,10 +22,10 @@ def _algorithm(node: Node) -> int:
 
 @rule("avg_pool")
 def _avg_pool(program: Program, node: Node) -> None:
-    source = program.read(node.inputs[0])
-    result = Descriptor.any_of(node.output.type)
-    kernel = Primitive("pooling", "pooling_forward", library().engine, TRAINING, _algorithm(node), source.layout,
-                       result, *windows(node), None)  # fmt: skip
+    source, kernel = fast_kernel(program, node.inputs[0], lambda layout: Primitive(
+        "pooling", "pooling_forward", library().engine, TRAINING, _algorithm(node), layout,
+        Descriptor.any_of(node.output.type), *windows(node), None,
+    ))  # fmt: skip
     program.run(kernel, {
         Role.SOURCE: source, Role.RESULT: program.written(node.output, kernel.layout(Query.RESULT)),
     })  # fmt: skip
@@ -31,17 +33,29 @@ def _avg_pool(program: Program, node: Node) -> None:
 
 @rule("avg_pool_gradient")
 def _avg_pool_gradient(program: Program, node: Node) -> None:
-    g = program.read(node.inputs[0])
     shape, engine = Descriptor.any_of(node.output.type), library().engine
     forward = Primitive("pooling", "pooling_forward", engine, TRAINING, _algorithm(node),
                         Descriptor.of(node.output.type), Descriptor.any_of(node.inputs[0].type),
                         *windows(node), None)  # fmt: skip
-    kernel = Primitive("pooling, gradient", "pooling_backward", engine, _algorithm(node), shape, g.layout,
-                       *windows(node), forward, None)  # fmt: skip
+    g, kernel = fast_kernel(program, node.inputs[0], lambda layout: Primitive(
+        "pooling, gradient", "pooling_backward", engine, _algorithm(node), shape, layout, *windows(node), forward, None,
+    ))  # fmt: skip
     program.run(kernel, {
         Role.RESULT_GRADIENT: g,
         Role.SOURCE_GRADIENT: program.written(node.output, kernel.layout(Query.SOURCE_GRADIENT)),
     })  # fmt: skip
+
+
+def fast_kernel(
+    program: Program, value: Value, kernel_of: Callable[[Descriptor], Primitive]
+) -> tuple[View, Primitive]:  # fmt: skip
+    """A view of images, and the kernel for its layout; in the common one where there is only the slow reference."""
+    view = program.read(value)
+    kernel = kernel_of(view.layout)
+    if kernel.is_reference and not view.layout.is_plain:
+        view = program.converted(view, Descriptor.common(value.type.shape, view.layout.dtype), value)
+        kernel = kernel_of(view.layout)
+    return view, kernel
 
 
 def windows(node: Node) -> tuple[Any, ...]:
