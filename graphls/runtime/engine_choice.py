@@ -26,6 +26,7 @@ from graphls.runtime.engine_trial import seconds_of_step
 from graphls.runtime.session import Inputs
 from graphls.runtime.states import HasStorage
 from graphls.runtime.target import ExecutionTarget
+from graphls.runtime.threads import thread_limit
 
 EQUAL = 1.05
 """Times up to this ratio count as equal; then the engine that is registered first is chosen."""
@@ -191,9 +192,9 @@ def _milliseconds(seconds: float) -> str:
 
 
 def _cores() -> tuple[object, ...]:
-    """The cores that this process computes on."""
+    """The cores and threads that this process computes on."""
     allowed = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
-    return os.cpu_count(), len(allowed), os.environ.get("OMP_NUM_THREADS")
+    return os.cpu_count(), len(allowed), os.environ.get("OMP_NUM_THREADS"), thread_limit()
 
 
 def choices() -> Cache | None:

@@ -36,6 +36,21 @@ def test_threads_are_the_cores_that_a_process_may_use(
     assert session_options.threads() == expected
 
 
+@pytest.mark.parametrize(
+    ("allowed", "limit", "expected"), [({0, 1, 2}, 2, 2), ({0, 1, 2}, 30, 3), (set(range(8)), 3, 3), ({0}, 0, 1)]
+)
+def test_threads_are_no_more_than_the_context_allows(
+    allowed: set[int], limit: int, expected: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    machine(monkeypatch, tmp_path, 8, allowed)
+    graphls.set_context(runtime_num_threads=limit)
+    try:
+        assert session_options.threads() == expected
+    finally:
+        graphls.reset_context()
+    assert session_options.threads() == (0 if len(allowed) == 8 else len(allowed))
+
+
 def test_systems_that_do_not_tell_leave_it_to_the_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)
     assert session_options.threads() == 0

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from ctypes import CDLL
 from multiprocessing import get_context
 from typing import Any
 
@@ -14,6 +16,7 @@ import pytest
 import graphls
 from graphls import nn
 from graphls.passes.schedule.partition import Partition
+from graphls.runtime.onednn.library import OPENMP
 from tests.interrupting import assert_states_are_of_one_step
 from tests.sharing.test_forks import in_child
 
@@ -77,6 +80,60 @@ def test_a_thread_of_a_child_computes() -> None:
             return [*pool.submit(losses, step).result(), *losses(step)]
 
     np.testing.assert_allclose(in_child(work), losses(step, 10), rtol=1e-4)
+
+
+def most_threads() -> int:
+    """The threads that kernels of this thread may compute on."""
+    count: int = CDLL(OPENMP).omp_get_max_threads()
+    return count
+
+
+def on_a_thread(function: Callable[[], Any], count: int) -> Any:
+    """What a function gives on a thread of its own, for which OpenMP starts this many threads."""
+
+    def work() -> Any:
+        CDLL(OPENMP).omp_set_num_threads(count)
+        return function()
+
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(work).result()
+
+
+def test_steps_compute_on_the_threads_that_the_context_allowed() -> None:
+    def counts() -> list[int]:
+        steps = []
+        for limit in (2, 30, 1, 0):
+            graphls.set_context(runtime_num_threads=limit)
+            steps.append(compiled())
+        graphls.reset_context()
+        steps.append(compiled())
+        return [(losses(step), most_threads())[1] for step in (*steps, *steps)]
+
+    try:
+        assert on_a_thread(counts, 3) == [2, 3, 1, 3, 3] * 2
+    finally:
+        graphls.reset_context()
+
+
+def test_without_a_limit_threads_are_those_of_openmp(monkeypatch: pytest.MonkeyPatch) -> None:
+    step = compiled()
+    monkeypatch.setattr("graphls.runtime.onednn.library.OPENMP", "none.so")  # which nothing loads
+    assert np.isfinite(losses(step)).all()
+
+
+@FORKS
+def test_a_child_computes_alone_also_where_the_context_allows_more() -> None:
+    def count() -> int:
+        losses(step)
+        return most_threads()
+
+    graphls.set_context(runtime_num_threads=2)
+    try:
+        step = compiled()
+        losses(step)
+        assert in_child(lambda: (count(), on_a_thread(count, 3))) == (1, 1)
+    finally:
+        graphls.reset_context()
 
 
 def _in_pool(x: Any) -> list[float]:

@@ -27,6 +27,7 @@ from graphls.runtime.context.parallel import (
 )
 from graphls.runtime.devices import Cuda, kind_of
 from graphls.runtime.onnxruntime.cuda_libraries import current_driver
+from graphls.runtime.threads import limit_threads
 
 __all__ = [
     "GRAPH_MODE", "PYNATIVE_MODE", "ParallelMode", "get_auto_parallel_context", "get_context",
@@ -58,8 +59,9 @@ def set_context(**kwargs: Any) -> None:
     of its own in `save_graphs_path`. `device_id`, `max_device_memory` and `deterministic` ("ON") say on which GPU steps
     run, how much of its memory each may take, and that they give the same bits in every run. With
     `enable_compile_cache` compiled steps are kept in `compile_cache_path`, see `set_cache_dir`. `engine` runs what it
-    takes of the steps on a CPU, "auto" is the fastest one, see docs/engines.md. The other keys of MindSpore are checked
-    and change nothing.
+    takes of the steps on a CPU, "auto" is the fastest one, see docs/engines.md. `runtime_num_threads` is the most
+    threads on which steps on a CPU compute that are compiled from then on; 0 leaves it to the engine. The other keys of
+    MindSpore are checked and change nothing.
 
     Raises GraphValueError for an unknown key and for a value that does not fit, GraphTypeError for one of another
     class, GraphRuntimeError for a device or an engine that is not there; then nothing has changed.
@@ -278,6 +280,8 @@ def _take_effect(changed: Iterable[str]) -> None:
         dump_to(get_context("save_graphs_path") if get_context("save_graphs") else None)
     if not {"enable_compile_cache", "compile_cache_path"}.isdisjoint(changed):
         keep_in(_cache_folder())
+    if "runtime_num_threads" in changed:
+        limit_threads(_settings.explicit_value("runtime_num_threads"))
 
 
 def _cache_folder() -> Path | None:

@@ -146,7 +146,8 @@ KEYS = {
 """Every setting by its name: those of MindSpore's table, and those that take few values or are of another version.
 
 graphls acts on `mode`, `device_target`, `device_id`, `engine`, `save_graphs`, `save_graphs_path`, `compile_cache_path`,
-`deterministic`, `enable_compile_cache` and `max_device_memory`, and takes the others as MindSpore does.
+`deterministic`, `enable_compile_cache`, `max_device_memory` and `runtime_num_threads`, and takes the others as
+MindSpore does.
 """
 
 

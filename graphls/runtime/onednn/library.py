@@ -35,12 +35,19 @@ class _Version(ctypes.Structure):
     )  # fmt: skip
 
 
+class _Threads(local):
+    """The threads that kernels of this thread compute on: their limit, 0 for none, and their number without one."""
+
+    limit = 0
+    unlimited = 0
+
+
 class Library:
     """oneDNN in this process: its functions `c`, and one engine and one stream of the CPU."""
 
     def __init__(self, path: str, c: ctypes.CDLL) -> None:
         self.path, self.c = path, c
-        self.alone: local | None = None
+        self.is_forked, self.threads = False, _Threads()
         c.dnnl_version.restype = ctypes.POINTER(_Version)
         c.dnnl_status2str.restype = c.dnnl_cpu_isa2str.restype = ctypes.c_char_p
         self.version = self._version()
@@ -74,14 +81,17 @@ class Library:
         if status:
             raise GraphRuntimeError(f"oneDNN could not {task}: {self.status(status)}.")
 
-    def compute_alone(self) -> None:
-        """Let kernels compute on this thread alone, in a process that was forked after the library was loaded.
+    def limit_threads(self, limit: int) -> None:
+        """Let kernels compute on no more threads than a limit, 0 for none, and on this one alone in a forked process.
 
         OpenMP counts threads for each thread of the process, so every one that computes asks.
         """
-        if self.alone is not None and not hasattr(self.alone, "is_set"):
-            ctypes.CDLL(OPENMP).omp_set_num_threads(1)
-            self.alone.is_set = True
+        limit, own = 1 if self.is_forked else limit, self.threads
+        if limit != own.limit:
+            openmp = ctypes.CDLL(OPENMP)
+            own.unlimited = own.unlimited or openmp.omp_get_max_threads()
+            openmp.omp_set_num_threads(min(limit or own.unlimited, own.unlimited))
+            own.limit = limit
 
     def status(self, status: int) -> str:
         """A status in words."""
@@ -93,8 +103,8 @@ class Library:
 def _limit_threads() -> None:
     """In a forked process GNU's OpenMP would wait for threads that are not there, so kernels get one thread each."""
     if library.cache_info().currsize:
-        library().alone = local()
-        library().compute_alone()
+        library().is_forked = True
+        library().limit_threads(1)
 
 
 @cache

@@ -25,6 +25,7 @@ from graphls.runtime.onednn.program.bound import Binding
 from graphls.runtime.onednn.program.calls import AnyCall
 from graphls.runtime.onednn.program.program import Program
 from graphls.runtime.onednn.rules import joins, rule_of, takes
+from graphls.runtime.threads import thread_limit
 
 SUCCESS: Mapping[int | None, None] = {0: None, None: None}
 """What becomes of the status of a call: any but 0, or None for NumPy, is a KeyError, which C raises without Python."""
@@ -39,7 +40,8 @@ class OnednnPart(ArrayPart):
         renew_after_fork(self)
 
     def _compile(self) -> None:
-        library().compute_alone()
+        self.limit = thread_limit()
+        library().limit_threads(self.limit)
         graph, private = self.graph, self.context.private
         inputs, gives = graph.inputs, self.segment.gives
         may_stay = self._private_values()
@@ -75,7 +77,7 @@ class OnednnPart(ArrayPart):
 
     def begin(self, fed: Mapping[Value, Any]) -> partial[object]:
         """Bind the inputs and results of this step."""
-        library().compute_alone()
+        library().limit_threads(self.limit)
         self.group = self.context.owner.group
         binding: Binding = self.turn()
         self.bind_step(binding, fed)

@@ -7,6 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from graphls.runtime.threads import thread_limit
+
 CPUS = Path("/sys/devices/system/cpu")
 """The folder in which Linux lists the processors of each core."""
 
@@ -14,12 +16,15 @@ CPUS = Path("/sys/devices/system/cpu")
 def threads() -> int:
     """The number of cores that this process may use, or 0 where it may use all, which leaves it to the runtime.
 
-    The runtime counts all cores of the machine, even those that `taskset`, a scheduler or `mpiexec` exclude.
+    The runtime counts all cores of the machine, even those that `taskset`, a scheduler or `mpiexec` exclude. The
+    context may limit the number further.
     """
-    allowed: set[int] = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
-    if not allowed or len(allowed) >= (os.cpu_count() or 1):
+    processors, limit = set(range(os.cpu_count() or 1)), thread_limit()
+    allowed: set[int] = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else processors
+    if len(allowed) >= len(processors) and not limit:
         return 0
-    return len({_core(number) for number in allowed})
+    count = len(set(map(_core, allowed)))
+    return min(count, limit or count)
 
 
 def _core(processor: int) -> str:

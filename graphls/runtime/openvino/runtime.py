@@ -14,6 +14,7 @@ from weakref import WeakSet
 from graphls.base.errors import GraphlsError, GraphRuntimeError
 from graphls.base.reporting import is_out_of_memory, load_package, out_of_memory
 from graphls.base.sharing.forks import call_after_fork, call_before_fork, never_free
+from graphls.runtime.threads import thread_limit
 
 INSTALL = 'pip install "graphls[openvino]"'
 EXACT = {
@@ -103,13 +104,19 @@ def _least() -> Any:
 def compiled(model: Any, settings: Mapping[str, object] = EXACT) -> Any:
     """Compiles a model for the CPU; raises RuntimeError where OpenVINO refuses it."""
     _threads.give()
-    return _threads.add(core().compile_model(model, "CPU", settings))
+    return _threads.add(core().compile_model(model, "CPU", _limited(settings)))
 
 
 def imported(data: memoryview, settings: Mapping[str, object]) -> Any:
     """Reads a compiled model from a cache entry; raises RuntimeError where OpenVINO refuses it."""
     _threads.give()
-    return _threads.add(core().import_model(BytesIO(data), "CPU", settings))
+    return _threads.add(core().import_model(BytesIO(data), "CPU", _limited(settings)))
+
+
+def _limited(settings: Mapping[str, object]) -> Mapping[str, object]:
+    """Settings with the threads that the context allows; OpenVINO takes no more than there are cores."""
+    limit = thread_limit()
+    return {**settings, "INFERENCE_NUM_THREADS": limit} if limit else settings
 
 
 @cache
