@@ -36,10 +36,14 @@ class Onednn:
         return node.phase in ("forward", "backward") or interprets(node)
 
     def prepared(self, graph: Graph) -> Graph:
-        """The graph in which products are computed once, where an update and a check would each compute them."""
+        """The graph in which products are computed once, where an update and a check would each compute them.
+
+        That is behind the flag where their operands are smaller.
+        """
+        from graphls.runtime.onednn.late_products import with_late_products
         from graphls.runtime.onednn.multiples import with_multiples
 
-        return with_multiples(graph)
+        return with_late_products(with_multiples(graph))
 
     def check(self, device: object) -> None:
         """Raise GraphRuntimeError where it is not installed, GraphValueError for another device than the CPU."""
