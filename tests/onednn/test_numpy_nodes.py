@@ -18,11 +18,10 @@ from graphls.ir.registry import lookup
 from graphls.ir.types import bool_, float32, int32, int64
 from graphls.passes.schedule.partition import Partition
 from graphls.primitives.primitive import Sample, f32, of
-from graphls.runtime.onednn.numpy_nodes import FUNCTIONS, QUICK, SparseSums
+from graphls.runtime.onednn.numpy_nodes import FUNCTIONS, QUICK
 from graphls.runtime.onednn.part import OnednnPart
 from graphls.runtime.onednn.rules import interprets, takes
 from graphls.runtime.plan import PlanSession
-from graphls.tensors import apply
 
 X = np.random.default_rng(0).normal(size=(8, 16)).astype(np.float32)
 
@@ -190,26 +189,3 @@ def test_a_selection_keeps_nan_and_infinities_apart() -> None:
 def test_large_functions_of_floats_are_left_to_others() -> None:
     graph = graph_of("erfinv", Sample((f32(300, 99),)))
     assert not any(map(takes, graph.nodes)) and not any(map(interprets, graph.nodes))
-
-
-def test_rows_of_the_last_step_are_zero_again_in_a_large_sum() -> None:
-    step = step_of(lambda g, i: ops.square(added(g, i)), *gradients(0))
-    calls = [call for part in step._session.first if isinstance(part, OnednnPart) for call in part.program.calls]
-    assert any(isinstance(call, SparseSums) for call in calls)
-    for seed in range(3):
-        g, indices = gradients(seed)
-        with pytest.raises(GraphIndexError, match="index 9000 is out of bounds"):
-            step(g, np.full_like(indices, 9000))
-        expected = np.zeros((9000, 64), np.float32)
-        np.add.at(expected, indices, g)
-        np.testing.assert_allclose(step(g, indices).asnumpy(), expected**2, rtol=1e-5, atol=1e-6)
-
-
-def added(g: Any, indices: Any) -> Any:
-    """The gradient of a table of 9000 rows of which some were taken."""
-    return apply("gather_gradient", g, indices, axis=0, size=9000)
-
-
-def gradients(seed: int) -> tuple[np.ndarray, np.ndarray]:
-    random = np.random.default_rng(seed)
-    return random.normal(size=(50, 64)).astype(np.float32), random.integers(0, 9000, 50).astype(np.int32)

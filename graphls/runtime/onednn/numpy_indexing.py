@@ -107,7 +107,7 @@ def _add_elements(places: _Places, g: Array, result: Array) -> None:
 def _gather_gradient(node: Node, operands: Sequence[Array], results: Sequence[Array]) -> partial[None]:
     """Sums of slices by index, as rows behind the axis; those of several axes before it have indices of their own."""
     g, indices = operands
-    width = _width(node)
+    width = row_width(node)
     if not adds_rows(node):
         places = _places(node, indices)
         column = np.arange(width)
@@ -119,10 +119,10 @@ def _gather_gradient(node: Node, operands: Sequence[Array], results: Sequence[Ar
 
 def adds_rows(node: Node) -> bool:
     """Whether a sum by index is one of rows, which are added in no less than float32."""
-    return _width(node) > SHORT
+    return row_width(node) > SHORT
 
 
-def _width(node: Node) -> int:
+def row_width(node: Node) -> int:
     """The elements of each slice behind the axis of a sum by index."""
     g, indices = (v.type for v in node.inputs)
     axis = normalise_axis(node.attrs["axis"], g.rank - indices.rank + 1)
@@ -139,7 +139,7 @@ def _places(node: Node, indices: Array) -> _Places:
 
 def is_sparse(node: Node) -> bool:
     """Whether a node adds to few rows of a large result, such as the gradient of an embedding: most of it stays 0."""
-    if node.primitive.name != "gather_gradient" or node.output.type.nbytes < LARGE or _width(node) <= SHORT:
+    if node.primitive.name != "gather_gradient" or node.output.type.nbytes < LARGE or row_width(node) <= SHORT:
         return False
     return node.inputs[0].type.size * 4 <= node.output.type.size
 
@@ -151,11 +151,11 @@ class RowSums:
     """
 
     def __init__(self, node: Node, g: Array, indices: Array) -> None:
-        self.places, self.rows = _places(node, indices), g.reshape(-1, _width(node))
+        self.places, self.rows = _places(node, indices), g.reshape(-1, row_width(node))
         self.sums = np.empty(self.rows.shape, np.float32 if node.output.type.dtype.is_half else g.dtype)
 
     def __call__(self) -> tuple[Array, Array]:
-        """The places, each once, and their sums; raises IndexError for an index out of range."""
+        """The places, each once, and the rows of `sums` that are theirs; raises IndexError for a wrong index."""
         flat = self.places().reshape(-1)
         order = flat.argsort(kind="stable")
         targets, left, sums = flat.take(order), np.arange(len(order)), self.sums
@@ -169,7 +169,7 @@ class RowSums:
             np.not_equal(targets[1:], targets[:-1], out=is_first[1:])
             firsts = np.flatnonzero(is_first)
             if len(firsts) == len(targets):
-                return targets, sums if len(left) == len(sums) else sums[left]
+                return targets, left
             counts = np.diff(firsts, append=len(targets))
             is_odd = (np.arange(len(targets)) - np.repeat(firsts, counts)) & 1 == 1
             odd = np.flatnonzero(is_odd)
@@ -178,9 +178,9 @@ class RowSums:
 
 
 def _add_rows(row_sums: RowSums, result: Array) -> None:
-    targets, sums = row_sums()
+    targets, left = row_sums()
     result.fill(0)
-    result[targets] = sums
+    result[targets] = row_sums.sums[left]
 
 
 def _one_hot(node: Node, operands: Sequence[Array], results: Sequence[Array]) -> partial[None]:

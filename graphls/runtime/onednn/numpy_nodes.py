@@ -13,7 +13,7 @@ from graphls.base.errors import GraphIndexError, GraphlsError
 from graphls.ir.graph import Node
 from graphls.ir.types import TOKEN, Type, bfloat16, bool_, float16
 from graphls.runtime.onednn.library import library
-from graphls.runtime.onednn.numpy_indexing import INDEXING, RowSums, adds_rows
+from graphls.runtime.onednn.numpy_indexing import INDEXING, adds_rows
 from graphls.runtime.onednn.program.arena import Buffer
 from graphls.runtime.onednn.program.calls import PythonCall
 
@@ -121,26 +121,6 @@ class Interpreted(OnArrays):
         if isinstance(error, IndexError) and not isinstance(error, GraphlsError):
             return GraphIndexError(f"{self.kind} could not run: {error}.", self.node.loc)
         return error.at(self.node.loc) if isinstance(error, GraphlsError) else error
-
-
-class SparseSums(Interpreted):
-    """A sum of rows by index in memory of its own, where only the rows of the last step have to become 0 again."""
-
-    places = np.empty(0, np.intp)
-    """The rows that may differ from 0."""
-
-    def bound(self, binding: Arrays) -> partial[Any]:
-        """The call on the arrays of a binding."""
-        g, indices = (binding.array(b, v.type) for b, v in zip(self.reads, self.node.inputs, strict=True))
-        row_sums = RowSums(self.node, g, indices)
-        result = binding.array(self.writes[0], self.node.output.type)
-        return partial(self._run, row_sums, result.reshape(-1, row_sums.sums.shape[1]))
-
-    def _run(self, row_sums: RowSums, result: Array) -> None:
-        places, sums = row_sums()
-        result[self.places] = 0
-        self.places = places
-        result[places] = sums
 
 
 def function_of(node: Node) -> Function:

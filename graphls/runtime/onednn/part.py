@@ -11,7 +11,7 @@ import numpy as np
 
 from graphls.base.errors import GraphRuntimeError
 from graphls.base.reporting import checked
-from graphls.base.sharing.arrays import empty
+from graphls.base.sharing.arrays import empty, zeros
 from graphls.base.sharing.forks import renew_after_fork
 from graphls.ir.graph import Value
 from graphls.ir.plan import Segment
@@ -57,10 +57,11 @@ class OnednnPart(ArrayPart):
         self.old = {state.name: buffer for state, buffer in program.states.items()}
         writes = zip(graph.writes, program.new_states, strict=True)
         self.new = {write.state.name: buffer for write, buffer in writes}
-        lasting = {**program.constants, **program.lasting, **stays}
+        self.sparse = {buffer.memory: checked(zeros, (buffer.size,), np.uint8) for buffer in program.sparse}
+        lasting = {**program.constants, **self.sparse, **stays}
         self.arrays: dict[Buffer, Array] = {**dict(self.boundary_buffers), **self.small, **lasting}
         self.arena = checked(empty, (program.size,), np.uint8)
-        self.is_ready = True
+        self.is_ready, self.is_running = True, False
         self.forget_bindings()
 
     def _private_values(self) -> set[Value]:
@@ -79,10 +80,19 @@ class OnednnPart(ArrayPart):
         """Bind the inputs and results of this step."""
         library().limit_threads(self.limit)
         self.group = self.context.owner.group
+        if self.is_running:
+            for array in self.sparse.values():  # of a step that has failed
+                array.fill(0)
+        self.is_running = True
         binding: Binding = self.turn()
         self.bind_step(binding, fed)
         self.left = iter(binding.calls)
         return self._running(self.left)
+
+    def end(self) -> Mapping[Value, Any]:
+        """The results of the step that are in no boundary buffer."""
+        self.is_running = False
+        return super().end()
 
     def _running(self, calls: Iterator[partial[Any]]) -> partial[object]:
         """A callable that makes all calls."""

@@ -27,7 +27,8 @@ ITEM_SIZES = {code: kind.itemsize for kind, code in DATA_TYPES.items()}
 
 @rule("sum", "mean")
 def _sum(program: Program, node: Node) -> None:
-    """Sums over the first axes by a product, others by the last axis of a matrix, into which the axes are brought.
+    """Sums over neighbouring axes before others by products, others by the last axis of a matrix, into which the axes
+    are brought.
 
     For these there are fast kernels.
     """
@@ -38,8 +39,10 @@ def _sum(program: Program, node: Node) -> None:
     source = program.read(x)
     is_mean = node.primitive.name == "mean" and count > 1
     dtype = F32 if is_mean else source.layout.dtype
-    if axes == tuple(range(len(axes))) and 1 < count < x.type.size and source.layout.is_plain:
-        result = _by_column(program, source, x.type.with_shape((count, x.type.size // count)), dtype)
+    outer = prod(x.type.shape[: axes[0]]) if axes else 1
+    inner = prod(x.type.shape[axes[-1] + 1 :]) if axes else 1
+    if outer * count * inner == x.type.size and count > 1 and inner > 1 and source.layout.is_plain:
+        result = _by_column(program, source, x.type.with_shape((outer, count, inner)), dtype)
     else:
         result = by_row(program, _rows(program, x, source, (*rest, *axes), count), REDUCE_SUM, dtype)
     if is_mean:
@@ -63,13 +66,16 @@ def _rows(program: Program, x: Value, source: View, order: Sequence[int], count:
 
 
 def _by_column(program: Program, source: View, kind: Type, dtype: int) -> View:
-    """The sums of the columns of a matrix: the product of ones with it, which moves nothing."""
-    matrix, (count, size) = Descriptor.of(kind), kind.shape
-    of_ones, totals = kind.with_shape((1, count)), program.scratch(Descriptor.plain((1, size), dtype))
+    """The sums of the columns of matrices: the products of ones with them, which move nothing."""
+    outer, count, inner = kind.shape
+    shapes = ((1, count), (count, inner), (1, inner)) if outer == 1 else ((1, 1, count), kind.shape, (outer, 1, inner))
+    of_ones = kind.with_shape(shapes[0])
+    matrices, totals = Descriptor.plain(shapes[1], source.layout.dtype), Descriptor.plain(shapes[2], dtype)
     ones = program.shared(np.ones(of_ones.shape, kind.dtype.numpy), Descriptor.of(of_ones))
-    kernel = Primitive("sums of columns", "matmul", library().engine, ones.layout, matrix, None, totals.layout, None)
-    program.run(kernel, {Role.SOURCE: ones, Role.WEIGHTS: View(source.buffer, matrix), Role.RESULT: totals})
-    return totals
+    kernel = Primitive("sums of columns", "matmul", library().engine, ones.layout, matrices, None, totals, None)
+    result = program.scratch(totals)
+    program.run(kernel, {Role.SOURCE: ones, Role.WEIGHTS: View(source.buffer, matrices), Role.RESULT: result})
+    return result
 
 
 def by_row(program: Program, rows: View, algorithm: int, dtype: int) -> View:

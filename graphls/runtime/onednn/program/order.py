@@ -33,13 +33,16 @@ class Ordered(Protocol):
 AnyCall = TypeVar("AnyCall", bound=Ordered)
 
 
-def in_order(calls: Sequence[AnyCall], states: Set[Buffer]) -> list[AnyCall]:
+def in_order(
+    calls: Sequence[AnyCall], states: Set[Buffer], late: Set[Buffer] = frozenset()
+) -> list[AnyCall]:  # fmt: skip
     """The calls, each behind those that come before it and write what it reads, or read or write what it writes.
 
-    One that writes in the memory of a state runs behind all that read its old value and behind all of Python; where
-    that is a cycle, the calls of it are missing. Of the calls that could be next, early ones are, then the first.
+    One that writes in the memory of a state runs behind all that read its old value and behind all of Python, one that
+    writes a `late` buffer behind all of Python; where that is a cycle, the calls of it are missing. Of the calls that
+    could be next, early ones are, then the first.
     """
-    waits = [frozenset(numbers) for numbers in _waits(calls, states)]
+    waits = [frozenset(numbers) for numbers in _waits(calls, states, late)]
     followers: dict[int, list[int]] = defaultdict(list)
     for number, others in enumerate(waits):
         for other in others:
@@ -60,7 +63,7 @@ def in_order(calls: Sequence[AnyCall], states: Set[Buffer]) -> list[AnyCall]:
     return order
 
 
-def _waits(calls: Sequence[AnyCall], states: Set[Buffer]) -> list[set[int]]:
+def _waits(calls: Sequence[AnyCall], states: Set[Buffer], late: Set[Buffer]) -> list[set[int]]:
     """For each call the numbers of those that run before it."""
     writer: dict[Buffer, int] = {}
     readers: dict[Buffer, list[int]] = defaultdict(list)
@@ -78,4 +81,6 @@ def _waits(calls: Sequence[AnyCall], states: Set[Buffer]) -> list[set[int]]:
     for number, call in enumerate(calls):
         for state in (buffer.memory for buffer in call.writes if buffer.memory in states):
             waits[number].update(python.union(readers[state]) - {number})
+        if not late.isdisjoint(call.writes):
+            waits[number].update(python - {number})
     return waits

@@ -9,18 +9,19 @@ from types import MappingProxyType
 import numpy as np
 
 from graphls.ir.graph import Graph, Node, Value, Write, uses
-from graphls.ir.types import DType, Type, bfloat16, float32
+from graphls.ir.types import DType, Type, bfloat16, float32, int64
 from graphls.runtime.lowering.types import exchanged
 from graphls.runtime.onednn.binding import DATA_TYPES, Descriptor, Primitive, Role, row_major
 from graphls.runtime.onednn.elementwise.algorithms import MUL
 from graphls.runtime.onednn.library import library
-from graphls.runtime.onednn.numpy_indexing import is_sparse
-from graphls.runtime.onednn.numpy_nodes import Interpreted, SparseSums, is_check
+from graphls.runtime.onednn.numpy_indexing import is_sparse, row_width
+from graphls.runtime.onednn.numpy_nodes import Interpreted, is_check
 from graphls.runtime.onednn.program.arena import LINE, Buffer, placed
 from graphls.runtime.onednn.program.bound import Binding
 from graphls.runtime.onednn.program.calls import FORWARD_RESULTS, RESULTS, AnyCall, Array, Call, Copy, View, reorder_of
 from graphls.runtime.onednn.program.iterations import Loop
 from graphls.runtime.onednn.program.order import in_order
+from graphls.runtime.onednn.program.sparse_sums import Rows, SparseSums, with_zeros
 
 _NOTHING = np.empty(0, np.uint8)
 COMPUTED = (float32, bfloat16)
@@ -63,14 +64,14 @@ class Program:
     them in, and outputs that are `free` have any, which `layouts` tells. A value has one view or several, in different
     layouts: the first is the result of its kernel, the others are results of reorders, each of which is done once. The
     first may have the other dtype of kernels, in which the value has the same numbers.
-    `constants` and `lasting` are arrays outside that stay, of which calls write the latter.
+    `constants` are arrays outside that stay, and `sparse` ones that are 0 before a step and behind it.
     """
 
     calls: list[AnyCall]
     views: dict[Value, list[View]]
     raw: dict[Value, Buffer]
     constants: dict[Buffer, Array]
-    lasting: dict[Buffer, Array]
+    sparse: set[Buffer]
     products: dict[tuple[float, tuple[Value, ...]], View]
     arrays: dict[bytes, View]
     layouts: dict[Value, Descriptor]
@@ -105,7 +106,7 @@ class Program:
         """Begin without calls."""
         self.calls, self.node = [], None
         self.views, self.raw, self.constants, self.products = {}, {}, {}, {}
-        self.arrays, self.layouts, self.lasting, self._nodes = {}, {}, {}, {}
+        self.arrays, self.layouts, self.sparse, self._nodes = {}, {}, set(), {}
         self._written, self._overwriting, self._leaving, self._rounded = {}, {}, None, set()
 
     def _fed(self, value: Value, layout: Descriptor | None) -> Buffer:
@@ -202,18 +203,24 @@ class Program:
 
     def _order(self) -> None:
         """Put the calls in order; a new state whose writer cannot wait for all that must come before is copied."""
-        states = {*self.states.values()}
-        order = in_order(self.calls, states)
+        states, late = {*self.states.values()}, self.sparse
+        order = in_order(self.calls, states, late)
         if len(order) < len(self.calls):
-            known = {*map(id, order)}
-            left = [buffer for buffer, writer in self._written.items() if id(writer) not in known]
-            for buffer in left:
+            late = late - self._left(order)
+            order = in_order(self.calls, states, late)
+        if len(order) < len(self.calls):
+            for buffer in self._left(order):
                 if buffer in self._overwriting and buffer.within is not None:
                     state, buffer.within = buffer.within, None
                     self._copy(self._overwriting[buffer], state, is_to_state=True)
-            order = in_order(self.calls, states)
+            order = in_order(self.calls, states, late)
         assert len(order) == len(self.calls), "Calls that write no state wait for operands only."
-        self.calls = order
+        self.calls = with_zeros(order, self.sparse)
+
+    def _left(self, order: Iterable[AnyCall]) -> set[Buffer]:
+        """The buffers whose writers are in no order."""
+        known = {*map(id, order)}
+        return {buffer for buffer, writer in self._written.items() if id(writer) not in known}
 
     def append(self, call: AnyCall) -> None:
         """Append a call."""
@@ -224,18 +231,33 @@ class Program:
     def interpret(self, node: Node) -> None:
         """Append a node that NumPy computes; the result of what only renames its operand is the memory of that."""
         results: list[Buffer] = []
-        is_apart = self._leaving is not None and is_sparse(node) and node.output not in self._leaving
         if node.primitive.is_view:
             self._rename(node.inputs[0], node.output)
             if not is_check(node):
                 return
+        elif self._leaving is not None and is_sparse(node) and node.output not in self._leaving:
+            self._sum_rows(node)
+            return
         else:
-            results = [Buffer(v.type.nbytes, is_outside=is_apart) for v in node.outputs]
+            results = [Buffer(v.type.nbytes) for v in node.outputs]
             for value, buffer in zip(node.outputs, results, strict=True):
                 self.place(value, buffer)
-        operands = [self.raw[v] if v in self.raw else self.plain(v).buffer for v in node.inputs]
-        self.append(SparseSums(node, operands, results) if is_apart else Interpreted(node, operands, results))
-        self.lasting.update((buffer, np.zeros(buffer.size, np.uint8)) for buffer in results if is_apart)
+        self.append(Interpreted(node, self._operands(node), results))
+
+    def _operands(self, node: Node) -> list[Buffer]:
+        """The operands of a node in row-major order."""
+        return [self.raw[v] if v in self.raw else self.plain(v).buffer for v in node.inputs]
+
+    def _sum_rows(self, node: Node) -> None:
+        """Append sums of rows, and their copy to a large array of zeros."""
+        kind, count = node.output.type, node.inputs[0].type.size // row_width(node)
+        width = row_width(node) * kind.dtype.itemsize
+        array = Buffer(kind.nbytes, is_outside=True)
+        places, rows = Buffer(count * int64.itemsize), Buffer(count * width)
+        self.place(node.output, array)
+        self.append(SparseSums(node, self._operands(node), (places, rows)))
+        self.append(Rows(node, array, places, rows, width))
+        self.sparse.add(array)
 
     def _rename(self, source: Value, value: Value) -> None:
         """Let a value be the elements of another one in row-major order."""
