@@ -95,7 +95,7 @@ def test_a_training_is_one_segment_with_the_losses_of_onnx_runtime(name: str, se
     np.testing.assert_allclose(history(step, SEQUENCES), expected, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["LSTM", "GRU"])
+@pytest.mark.parametrize("name", ["LSTM", "GRU", "RNN"])
 def test_overflows_are_those_of_onnx_runtime(name: str) -> None:
     steps = [training(layer_of(name, {}), SEQUENCES, engine, True) for engine in ("onednn", "onnxruntime")]
     losses, expected = (history(step, SEQUENCES) for step in steps)
@@ -106,9 +106,46 @@ def test_overflows_are_those_of_onnx_runtime(name: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "count"), [({}, 1), ({"num_layers": 2, "bidirectional": True}, 4), ({"has_bias": False}, 1)], ids=str
 )
-def test_an_lstm_is_one_kernel_in_each_direction(settings: dict[str, Any], count: int) -> None:
-    calls = kinds(training(layer_of("LSTM", settings), SEQUENCES, "onednn"))
-    assert calls["LSTM"] == calls["LSTM, gradients"] == count
+@pytest.mark.parametrize("name", ["LSTM", "GRU", "RNN"])
+def test_a_layer_is_one_kernel_in_each_direction(name: str, settings: dict[str, Any], count: int) -> None:
+    calls = kinds(training(layer_of(name, settings), SEQUENCES, "onednn"))
+    assert calls[name] == calls[f"{name}, gradients"] == count and not calls["matrix product"] - 3
+
+
+def test_an_evaluation_is_one_kernel() -> None:
+    network = layer_of("GRU", {}).set_train(False)
+    step = graphls.compile(network, SEQUENCES, engine="onednn")
+    assert kinds(step)["GRU"] == 1
+    expected = graphls.compile(network, SEQUENCES, engine="onnxruntime")(SEQUENCES)
+    np.testing.assert_allclose(step(SEQUENCES).asnumpy(), expected.asnumpy(), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("layer", "shape"),
+    [(nn.GRU(64, 64), (2, 3, 64)), (nn.RNN(64, 64), (8, 64, 64)), (nn.RNN(4, 4, nonlinearity="relu"), (6, 2, 4))],
+    ids=["large weights", "large batch", "ReLU, whose kernel loses nan"],
+)
+def test_a_layer_is_a_loop_where_its_kernel_is_slower_or_wrong(layer: nn.Cell, shape: tuple[int, ...]) -> None:
+    x = RNG.normal(size=shape).astype(np.float32)
+    step = graphls.compile(lambda x: layer(x)[0], x, engine="onednn")
+    calls = kinds(step)
+    assert calls["matrix product"] and not {"GRU", "RNN"} & {*calls}
+    expected, _ = interpret(step.graph, [x], {p.name: p.asnumpy() for p in layer.trainable_params()})
+    np.testing.assert_allclose(step(x).asnumpy(), expected[0], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["GRU", "RNN"])
+def test_a_layer_of_which_the_last_state_alone_is_read_has_the_gradients_of_the_reference(name: str) -> None:
+    graphls.set_seed(2)
+    layer = getattr(nn, name)(5, 8)
+    weights = layer.trainable_params()
+    function = graphls.grad(lambda x: ops.sum(ops.sin(layer(x)[1])), 0, weights=graphls.ParameterTuple(weights))
+    step = graphls.compile(function, SEQUENCES, engine="onednn")
+    assert kinds(step)[f"{name}, gradients"] == 1
+    gradient, others = step(SEQUENCES)
+    expected, _ = interpret(step.graph, [SEQUENCES], {p.name: p.asnumpy() for p in weights})
+    for a, b in zip([gradient, *others], expected, strict=True):
+        np.testing.assert_allclose(a.asnumpy(), b, rtol=2e-5, atol=1e-6)
 
 
 def test_an_lstm_of_which_the_last_cell_state_is_read_has_the_losses_of_onnx_runtime() -> None:
@@ -146,15 +183,23 @@ def test_gradients_are_those_of_the_reference(name: str, shape: tuple[int, ...])
 
 
 @pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("place", ["input", "weight", "recurrent weight", "bias"])
 @pytest.mark.parametrize("name", ["LSTM", "GRU", "RNN"])
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_nan_and_infinities_spread_as_in_onnx_runtime(name: str, number: float) -> None:
+def test_nan_and_infinities_spread_as_in_onnx_runtime(name: str, place: str, number: float) -> None:
     x = SEQUENCES.copy()
-    x[1, 2, 3] = number
     results = []
     for engine in ("onednn", "onnxruntime"):
         graphls.set_seed(2)
         layer = getattr(nn, name)(5, 8, batch_first=True)
+        lists = {"weight": layer.w_ih_list, "recurrent weight": layer.w_hh_list, "bias": layer.b_hh_list}
+        if place == "input":
+            x[1, 2, 3] = number
+        else:
+            parameter = lists[place][0]
+            array = parameter.asnumpy().copy()
+            array.flat[7] = number
+            parameter.set_data(graphls.Tensor(array))
         weights = graphls.ParameterTuple(layer.trainable_params())
         function = graphls.value_and_grad(lambda x, layer=layer: ops.sum(layer(x)[0]), 0, weights=weights)
         value, (gradient, others) = graphls.compile(function, x, engine=engine)(x)
@@ -195,6 +240,8 @@ def test_a_recurrent_operator_of_onnx_is_one_segment(
         function = graphls.value_and_grad(lambda x, cell=cell: ops.sum(ops.sin(cell(x))), 0, weights=learned)
         step = graphls.compile(function, x, engine=engine)
         assert {segment.engine for segment in step.plan.segments} == {engine}
+        if engine == "onednn" and not is_long and options.get("linear_before_reset", 1):
+            assert kinds(step)[operator] == kinds(step)[f"{operator}, gradients"] == directions
         value, (gradient, others) = step(x)
         results.append([value.asnumpy(), gradient.asnumpy(), *(g.asnumpy() for g in others)])
     for a, b in zip(*results, strict=True):

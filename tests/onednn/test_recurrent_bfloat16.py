@@ -62,12 +62,13 @@ def test_a_training_is_one_segment_with_losses_near_those_of_onnx_runtime(name: 
     ("settings", "count"),
     [({}, 1), ({"num_layers": 2}, 2), ({"num_layers": 2, "bidirectional": True}, 4), ({"has_bias": False}, 1)], ids=str,
 )  # fmt: skip
-def test_an_lstm_is_one_kernel_in_each_direction(settings: dict[str, Any], count: int) -> None:
-    calls = kinds(step_of("LSTM", settings, "onednn"))
-    assert calls["LSTM"] == calls["LSTM, gradients"] == count
+@pytest.mark.parametrize("name", ["LSTM", "GRU", "RNN"])
+def test_a_layer_is_one_kernel_in_each_direction(name: str, settings: dict[str, Any], count: int) -> None:
+    calls = kinds(step_of(name, settings, "onednn"))
+    assert calls[name] == calls[f"{name}, gradients"] == count
 
 
-@pytest.mark.parametrize("name", ["LSTM", "GRU"])
+@pytest.mark.parametrize("name", ["LSTM", "GRU", "RNN"])
 @pytest.mark.filterwarnings("ignore:Gradients in")
 def test_overflows_are_those_of_onnx_runtime(name: str) -> None:
     results = [history(step_of(name, {}, engine, True), SEQUENCES) for engine in ("onednn", "onnxruntime")]

@@ -14,6 +14,7 @@ from graphls.frontend.tensors.tensor import Tensor
 from graphls.onnx.operators.activations import hard_sigmoid
 from graphls.onnx.table import operator
 from graphls.onnx.values import Floats, Input, OptionalInput, Strings
+from graphls.ops.network.layers import linear
 from graphls.ops.operands import tensor_of
 
 Function = Callable[[Tensor], Tensor]
@@ -97,18 +98,24 @@ def _directions(
     ]  # fmt: skip
 
 
-Step = Callable[[Direction, States | None, Tensor, States, Tensor], States]
-"""The next states from the direction, the halves of its bias, its recurrent weight, the states and the inputs."""
+Step = Callable[[Direction, States, States, Tensor], States]
+"""The next states from the direction, its biases within iterations, the states, and the products of the inputs."""
 
 
 def _run(
-    x: Input, lengths: OptionalInput, starts: list[States], directions: list[Direction], step: Step, layout: int
+    x: Input,
+    lengths: OptionalInput,
+    starts: list[States],
+    directions: list[Direction],
+    step: Step,
+    layout: int,
+    joint: bool = True,
 ) -> tuple[Tensor, ...]:
     """All outputs over time, (time, directions, batch, size), and the last of each state, (directions, batch, size)."""
     x = ops.transpose(x, (1, 0, 2)) if layout else tensor_of(x)
     outputs, states = [], []
     for direction, start in zip(directions, starts, strict=True):
-        rows, last = _one_way(x, lengths, start, direction, step)
+        rows, last = _one_way(x, lengths, start, direction, step, joint)
         outputs.append(rows)
         states.append(last)
     y = ops.stack(outputs, 1)
@@ -119,29 +126,34 @@ def _run(
 
 
 def _one_way(
-    x: Tensor, lengths: OptionalInput, start: States, direction: Direction, step: Step
+    x: Tensor, lengths: OptionalInput, start: States, direction: Direction, step: Step, joint: bool
 ) -> tuple[Tensor, list[Tensor]]:
-    """One direction; past the end of a sequence the state stays, and the output is 0."""
-    bias = None if direction.b is None else ops.split(direction.b, direction.b.shape[0] // 2, 0)
-    projected = ops.matmul(x, ops.transpose(direction.w))
-    if direction.is_reverse:
-        projected = ops.flip(projected, (0,)) if lengths is None else ops.reverse_sequence(projected, lengths, 0, 1)
-    move = partial(step, direction, bias)
-    count, hidden = x.shape[0], ops.transpose(direction.r)
-    times = Tensor(np.arange(count, dtype=np.int64))
+    """One direction; past the end of a sequence the state stays, and the output is 0.
 
-    def once(state: States, element: tuple[Tensor, Tensor]) -> tuple[States, Tensor]:
-        after = move(hidden, state, element[0])
-        if lengths is None:
+    The biases are added to the products of the inputs, but that of the states within iterations unless they are joint.
+    """
+    biases = () if direction.b is None else tuple(ops.split(direction.b, direction.b.shape[0] // 2, 0))
+    before, inside = (biases, ()) if joint else (biases[:1], biases[1:])
+    projected = linear(x, direction.w, *before)
+    turned = lengths if direction.is_reverse else None
+    if turned is not None:
+        projected = ops.reverse_sequence(projected, turned, 0, 1)
+    move = partial(step, direction, inside)
+    count = x.shape[0]
+    times = None if lengths is None else Tensor(np.arange(count, dtype=np.int64))
+
+    def once(state: States, element: tuple[Tensor, Tensor | None]) -> tuple[States, Tensor]:
+        part, time = element
+        after = move(state, part)
+        if lengths is None or time is None:
             return after, after[0]
-        is_on = ops.reshape(ops.less(element[1], ops.cast(lengths, "int64")), (-1, 1))
+        is_on = ops.reshape(ops.less(time, ops.cast(lengths, "int64")), (-1, 1))
         shown = ops.where(is_on, after[0], ops.zeros_like(after[0]))
         return tuple(ops.where(is_on, new, old) for new, old in zip(after, state, strict=True)), shown
 
-    last, rows = ops.scan(once, start, (projected, times), unroll=count <= _FEW)
-    if direction.is_reverse:
-        rows = ops.flip(rows, (0,)) if lengths is None else ops.reverse_sequence(rows, lengths, 0, 1)
-    return rows, list(last)
+    is_backwards = direction.is_reverse and turned is None
+    last, rows = ops.scan(once, start, (projected, times), reverse=is_backwards, unroll=count <= _FEW)
+    return rows if turned is None else ops.reverse_sequence(rows, turned, 0, 1), list(last)
 
 
 def _starts(x: Input, size: int, count: int, layout: int, *initial: OptionalInput) -> list[States]:
@@ -168,10 +180,8 @@ def rnn(
     *, hidden_size: int = 0, activation_alpha: Floats | None = None, activation_beta: Floats | None = None,
     activations: Strings | None = None, clip: float | None = None, direction: str = "forward", layout: int = 0,
 ) -> tuple[Tensor, ...]:  # fmt: skip
-    def step(way: Direction, bias: States | None, hidden: Tensor, state: States, projected: Tensor) -> States:
-        total = projected + ops.matmul(state[0], hidden)
-        total = total if bias is None else total + bias[0] + bias[1]
-        return (way.functions[0](_clipped(total, clip)),)
+    def step(way: Direction, _: States, state: States, projected: Tensor) -> States:
+        return (way.functions[0](_clipped(projected + linear(state[0], way.r), clip)),)
 
     ways = _directions(direction, 1, w, r, b, activations, activation_alpha, activation_beta, ("Tanh",))
     starts = _starts(x, tensor_of(r).shape[-1], len(ways), layout, start)
@@ -185,22 +195,24 @@ def gru(
     activations: Strings | None = None, clip: float | None = None, direction: str = "forward", layout: int = 0,
     linear_before_reset: int = 0,
 ) -> tuple[Tensor, ...]:  # fmt: skip
-    def step(way: Direction, bias: States | None, hidden: Tensor, state: States, projected: Tensor) -> States:
+    def step(way: Direction, bias: States, state: States, projected: Tensor) -> States:
         (h,), (f, g), size = state, way.functions, state[0].shape[-1]
-        projected = projected if bias is None else projected + bias[0]
-        gates, candidate = ops.split(projected, [2 * size, size], -1)
-        own, last = ops.split(hidden, [2 * size, size], 1)
-        gates = gates + ops.matmul(h, own)
-        gates = gates if bias is None else gates + bias[1][: 2 * size]
-        z, r = ops.split(f(_clipped(gates, clip)), size, -1)
-        inner = ops.matmul(h if linear_before_reset else r * h, last)
-        inner = inner if bias is None else inner + bias[1][2 * size :]
-        n = g(_clipped(candidate + (r * inner if linear_before_reset else inner), clip))
+        if linear_before_reset:
+            (z, r, candidate), (own_z, own_r, inner) = way.parts(projected), way.parts(linear(h, way.r, *bias))
+            z, r = (f(_clipped(a + b, clip)) for a, b in ((z, own_z), (r, own_r)))
+            inner = r * inner
+        else:
+            gates, candidate = ops.split(projected, [2 * size, size], -1)
+            own, last = ops.split(way.r, [2 * size, size], 0)
+            shifts = [ops.split(b, [2 * size, size], 0) for b in bias]
+            z, r = ops.split(f(_clipped(gates + linear(h, own, *(b[0] for b in shifts)), clip)), size, -1)
+            inner = linear(r * h, last, *(b[1] for b in shifts))
+        n = g(_clipped(candidate + inner, clip))
         return (n + z * (h - n),)
 
     ways = _directions(direction, 3, w, r, b, activations, activation_alpha, activation_beta, ("Sigmoid", "Tanh"))
     starts = _starts(x, tensor_of(r).shape[-1], len(ways), layout, start)
-    return _run(x, lengths, starts, ways, step, layout)
+    return _run(x, lengths, starts, ways, step, layout, joint=False)
 
 
 @operator("LSTM", since=7)
@@ -216,11 +228,10 @@ def lstm(
     # Peepholes, one number for each element of the cell: of the input gate, the output gate and the forget gate.
     peepholes = [None if p is None else ops.split(tensor_of(p)[i], size, 0) for i in range(len(ways))]
 
-    def step(way: Direction, bias: States | None, hidden: Tensor, state: States, projected: Tensor) -> States:
+    def step(way: Direction, _: States, state: States, projected: Tensor) -> States:
         (h, c), (f, g, last) = state, way.functions
         peephole = peepholes[next(i for i, each in enumerate(ways) if each is way)]
-        total = projected + ops.matmul(h, hidden)
-        i, o, forget, n = way.parts(total if bias is None else total + bias[0] + bias[1])
+        i, o, forget, n = way.parts(projected + linear(h, way.r))
         i = f(_clipped(i if peephole is None else i + peephole[0] * c, clip))
         forget = 1 - i if input_forget else f(_clipped(forget if peephole is None else forget + peephole[2] * c, clip))
         c = forget * c + i * g(_clipped(n, clip))

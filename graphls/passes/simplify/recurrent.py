@@ -16,21 +16,35 @@ from graphls.passes.manager import register_pass
 from graphls.passes.rewrite import Rewriter
 from graphls.passes.simplify.patterns import Match, matches
 
-_PRODUCT = "matmul(h, r, transpose_b=True)"
-_SUM = f"add(projection, {_PRODUCT})"
-CELL = (
-    f"add(mul(sigmoid(slice({_SUM}, starts=FORGET)), c), "
-    f"mul(sigmoid(slice({_SUM}, starts=INPUT)), tanh(slice({_SUM}, starts=CELL))))"
-)
-HIDDEN = f"mul(sigmoid(slice({_SUM}, starts=OUTPUT)), tanh({CELL}))"
+PRODUCT = "matmul(h, r, transpose_b=True)"
+_SUM = f"add(projection, {PRODUCT})"
+_INPUT, _FORGET, _OUTPUT = (f"sigmoid(slice({_SUM}, starts={gate}))" for gate in ("INPUT", "FORGET", "OUTPUT"))
+_CANDIDATE = f"tanh(slice({_SUM}, starts=CELL))"
+CELL = f"add(mul({_FORGET}, c), mul({_INPUT}, {_CANDIDATE}))"
+HIDDEN = f"mul({_OUTPUT}, tanh({CELL}))"
 """The states of an LSTM after one iteration: that of its cell, and the one that it gives."""
 
+LSTM: Mapping[str, str] = {
+    "state": HIDDEN, "input": _INPUT, "forget": _FORGET, "candidate": _CANDIDATE, "output": _OUTPUT,
+    "tanh": f"tanh({CELL})",
+}  # fmt: skip
+"""The values of an iteration of an LSTM."""
 
-def _gru(product: str) -> str:
+RNN: Mapping[str, str] = {"tanh": f"tanh({_SUM})", "relu": f"relu({_SUM})"}
+"""The state of a plain recurrent layer after one iteration, by its activation."""
+
+
+def gru(product: str) -> Mapping[str, str]:
+    """The values of an iteration of a GRU whose states are multiplied with weights in a way."""
+    inner = f"slice({product}, starts=NEW)"
     reset = f"sigmoid(add(slice(projection, starts=RESET), slice({product}, starts=RESET)))"
-    new = f"tanh(add(slice(projection, starts=NEW), mul({reset}, slice({product}, starts=NEW))))"
+    new = f"tanh(add(slice(projection, starts=NEW), mul({reset}, {inner})))"
     update = f"sigmoid(add(slice(projection, starts=UPDATE), slice({product}, starts=UPDATE)))"
-    return f"add({new}, mul({update}, sub(h, {new})))"
+    difference = f"sub(h, {new})"
+    return {
+        "state": f"add({new}, mul({update}, {difference}))", "inner": inner, "reset": reset, "new": new,
+        "update": update, "difference": difference,
+    }  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -51,10 +65,10 @@ class _Kind:
 
 _KINDS = (
     _Kind("LSTM", HIDDEN, (0, 3, 1, 2), ("INPUT", "OUTPUT", "FORGET", "CELL"), 2),
-    *(_Kind("GRU", _gru(product), (1, 0, 2), ("UPDATE", "RESET", "NEW"), 1, (("linear_before_reset", 1),))
-      for product in (f"add({_PRODUCT}, b)", _PRODUCT)),
-    _Kind("RNN", f"tanh({_SUM})"),
-    _Kind("RNN", f"relu({_SUM})", options=(("activations", ("Relu",)),)),
+    *(_Kind("GRU", gru(product)["state"], (1, 0, 2), ("UPDATE", "RESET", "NEW"), 1, (("linear_before_reset", 1),))
+      for product in (f"add({PRODUCT}, b)", PRODUCT)),
+    _Kind("RNN", RNN["tanh"]),
+    _Kind("RNN", RNN["relu"], options=(("activations", ("Relu",)),)),
 )  # fmt: skip
 INPUTS = (
     "add(add(matmul(x, w, transpose_b=True), b1), b2)",

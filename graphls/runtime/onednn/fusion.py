@@ -28,9 +28,9 @@ def groups_of(
     """The groups that compute the results of a graph, each behind those that it needs.
 
     `rule_of` gives the rule of a node, which takes the node and those that have joined it; `joins` says whether a node
-    can join a group whose result it reads, `takes` whether a node has a kernel. A normalisation, an activation, a layer
-    of LSTM, or the gradient of a softmax, of a max pooling or of a convolution's weights, is one group, whose results
-    stand for those of the nodes that it replaces; nodes that nobody reads any more are left out.
+    can join a group whose result it reads, `takes` whether a node has a kernel. A normalisation, an activation, a
+    recurrent layer, or the gradient of a softmax, of a max pooling or of a convolution's weights, is one group, whose
+    results stand for those of the nodes that it replaces; nodes that nobody reads any more are left out.
     """
     makers = {value: _single(node, rule_of) for node in graph.nodes for value in node.outputs}
     results = (*graph.outputs, *(write.value for write in graph.writes))

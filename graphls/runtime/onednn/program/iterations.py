@@ -1,4 +1,4 @@
-"""The calls of all iterations of a loop, as one call of a program."""
+"""Calls that run one behind the other, such as those of all iterations of a loop, as one call of a program."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from graphls.runtime.onednn.program.calls import AnyCall
 
 
 class Loop:
-    """Calls of iterations, one behind the other, among which no others run; a program binds each of them."""
+    """Calls, one behind the other, among which no others run; a program binds each of them."""
 
     kind = "loop"
     is_early = False
 
-    def __init__(self, calls: Sequence[AnyCall], node: Node) -> None:
+    def __init__(self, calls: Sequence[AnyCall], node: Node | None) -> None:
         self.calls, self.node = calls, node
         self.runs_python = any(call.runs_python for call in calls)
         written = dict.fromkeys(buffer.memory for call in calls for buffer in call.writes)
