@@ -68,6 +68,19 @@ class BoundStates(ABC):
     def _empty(self, kind: Type) -> Any:
         """A buffer without a value."""
 
+    def _is_fit(self, name: str, buffer: Any) -> bool:
+        """Whether a state can be bound to this buffer."""
+        is_array = isinstance(buffer, np.ndarray)
+        return self._is_local(buffer) and not (is_array and buffer.dtype != self.types[name].dtype.numpy)
+
+    def _fit(self, name: str, array: np.ndarray[Any, Any]) -> Any:
+        """A buffer to which a state can be bound, with the value of an array in the dtype of the state."""
+        return self._to_local(array)
+
+    def _second(self, name: str) -> Any:
+        """Such a buffer without a value."""
+        return self._empty(self.types[name])
+
     @abstractmethod
     def _binding(self, turn: int) -> Any:
         """A binding to the buffers of this turn, which is the next one."""
@@ -98,11 +111,10 @@ class BoundStates(ABC):
         """Move a state to the device of the session, into one buffer or, where it is swapped, into two."""
         storage, dtype = self.parameters[name].storage, self.types[name].dtype.numpy
         storage.fit(self.types[name].shape)
-        buffer = storage.current
-        if not self._is_local(buffer) or (isinstance(buffer, np.ndarray) and buffer.dtype != dtype):
-            storage.move(self._to_local(storage.local_array().astype(dtype, copy=False)))
+        if not self._is_fit(name, storage.current):
+            storage.move(self._fit(name, storage.local_array().astype(dtype, copy=False)))
         if name in self.swapped:
             if storage.version is not self.swapped[name]:
-                storage.swap_with(self._empty(self.types[name]), self.swapped[name])
+                storage.swap_with(self._second(name), self.swapped[name])
         elif storage.version is not None and name in self.in_place:
             storage.move(storage.current)

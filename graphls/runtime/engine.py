@@ -31,8 +31,9 @@ class PlanContext:
     `owner` is the session of the `plan`. `swapped` are the states that have two buffers, with the versions by which
     these change places. `boundary_buffers` are the arrays in which values cross between segments, in the dtypes in
     which they are exchanged; they never move. A value that only parts of one engine exchange may have a `private` form
-    instead. What a part needs for itself in the last call of a step may lie in `scratch`. The segments of `pre_flag`
-    run before the host reads the flag, in Python, and may be run once more.
+    instead; `forms` tell of the forms in which states are held, by the name of an engine that has its own. What a part
+    needs for itself in the last call of a step may lie in `scratch`. The segments of `pre_flag` run before the host
+    reads the flag, in Python, and may be run once more.
     """
 
     owner: Session
@@ -43,6 +44,7 @@ class PlanContext:
     boundary_buffers: Mapping[Value, Array]
     pre_flag: frozenset[Segment]
     private: dict[Value, Any] = field(default_factory=dict)
+    forms: dict[str, Any] = field(default_factory=dict)
     scratch: Scratch = field(default_factory=Scratch)
 
 

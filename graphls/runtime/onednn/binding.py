@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from ctypes import byref, c_float, c_int, c_int64, c_void_p
 from enum import IntEnum
 from itertools import accumulate
+from math import prod
 from typing import Any
 from weakref import finalize
 
@@ -23,6 +24,8 @@ BLOCK = 16
 """Channels of a block in the layouts that most kernels have, as many numbers as an instruction takes."""
 BLOCKED: Mapping[int, int] = {3: 56, 4: 78, 5: 121}
 """Row-major order with channels in blocks, as `dnnl_format_tag_t`, by numbers of axes."""
+SIZES: Mapping[int, int] = {number: dtype.itemsize for dtype, number in DATA_TYPES.items()}
+"""The bytes of an element of each data type."""
 
 _Dims = c_int64 * MOST_AXES
 
@@ -138,6 +141,11 @@ class Descriptor:
     def is_plain(self) -> bool:
         """Whether it is row-major order."""
         return self.equals(Descriptor.plain(self.shape, self.dtype))
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether there is nothing but the elements: no padding, and no gaps."""
+        return self.size == prod(self.shape) * SIZES[self.dtype]
 
     @property
     def dtype(self) -> int:

@@ -17,6 +17,7 @@ from graphls.ir.graph import Value
 from graphls.ir.plan import Segment
 from graphls.runtime.array_part import Array, ArrayPart
 from graphls.runtime.engine import PlanContext
+from graphls.runtime.onednn.blocked import BlockedArray
 from graphls.runtime.onednn.fusion import groups_of
 from graphls.runtime.onednn.library import library
 from graphls.runtime.onednn.numpy_nodes import Interpreted
@@ -25,6 +26,7 @@ from graphls.runtime.onednn.program.bound import Binding
 from graphls.runtime.onednn.program.calls import AnyCall
 from graphls.runtime.onednn.program.program import Program
 from graphls.runtime.onednn.rules import joins, rule_of, takes
+from graphls.runtime.onednn.state_layouts import StateLayouts, layouts_of
 from graphls.runtime.threads import thread_limit
 
 SUCCESS: Mapping[int | None, None] = {0: None, None: None}
@@ -40,14 +42,18 @@ class OnednnPart(ArrayPart):
         renew_after_fork(self)
 
     def _compile(self) -> None:
+        self.is_ready = False
         self.limit = thread_limit()
         library().limit_threads(self.limit)
         graph, private = self.graph, self.context.private
         inputs, gives = graph.inputs, self.segment.gives
         may_stay = self._private_values()
+        for value in gives:
+            private.pop(value, None)
         fed = {v: private[v][0] for v in inputs if v in private}
         free = {v for v, value in zip(graph.outputs, gives, strict=True) if value in may_stay}
-        program = self.program = Program(graph, groups_of(graph, rule_of, joins, takes), fed, free)
+        layouts = self.layouts = self._state_layouts()
+        program = self.program = Program(graph, groups_of(graph, rule_of, joins, takes), fed, free, layouts.values)
         ends = [list(zip(program.inputs, inputs, strict=True)), list(zip(program.outputs, gives, strict=True))]
         for v, (buffer, value) in zip(graph.outputs, ends[1], strict=True):
             if v in program.layouts and buffer.memory is buffer:
@@ -64,6 +70,14 @@ class OnednnPart(ArrayPart):
         self.is_ready, self.is_running = True, False
         self.forget_bindings()
 
+    def _state_layouts(self) -> StateLayouts:
+        """The layouts of states, which the first part of the plan chooses that sees them elsewhere."""
+        name, forms = self.segment.engine, self.context.forms
+        if name not in forms or not forms[name].are_current(self.context):
+            forms[name] = layouts_of(self.context, name)
+        layouts: StateLayouts = forms[name]
+        return layouts
+
     def _private_values(self) -> set[Value]:
         """The values of the plan that only segments of this engine read, so that they may have any layout."""
         plan, name = self.context.plan, self.segment.engine
@@ -78,13 +92,13 @@ class OnednnPart(ArrayPart):
 
     def begin(self, fed: Mapping[Value, Any]) -> partial[object]:
         """Bind the inputs and results of this step."""
-        library().limit_threads(self.limit)
         self.group = self.context.owner.group
+        binding: Binding = self.turn()
+        library().limit_threads(self.limit)
         if self.is_running:
             for array in self.sparse.values():  # of a step that has failed
                 array.fill(0)
         self.is_running = True
-        binding: Binding = self.turn()
         self.bind_step(binding, fed)
         self.left = iter(binding.calls)
         return self._running(self.left)
@@ -123,13 +137,27 @@ class OnednnPart(ArrayPart):
         return [write.state.name for write in self.graph.writes if write.in_place]
 
     def _reopen(self) -> None:
-        if not self.is_ready:
+        if not self.is_ready or self._state_layouts() is not self.layouts:
             self._compile()
+
+    def _is_fit(self, name: str, buffer: Any) -> bool:
+        layout = self.layouts.states.get(name)
+        if layout is None:
+            return super()._is_fit(name, buffer)
+        return isinstance(buffer, BlockedArray) and buffer.layout.equals(layout)
+
+    def _fit(self, name: str, array: Array) -> Any:
+        layout = self.layouts.states.get(name)
+        return super()._fit(name, array) if layout is None else BlockedArray.of(array, self.types[name], layout)
+
+    def _second(self, name: str) -> Any:
+        layout = self.layouts.states.get(name)
+        return super()._second(name) if layout is None else BlockedArray(self.types[name], layout)
 
     def _binding(self, turn: int) -> Binding:
         arrays = dict(self.arrays)
         for name, buffer in self.old.items():
-            old, new = self._buffers(name)
+            old, new = (b.bytes if isinstance(b, BlockedArray) else b for b in self._buffers(name))
             arrays[buffer] = old
             if name in self.new:
                 arrays[self.new[name]] = new

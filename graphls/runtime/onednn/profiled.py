@@ -20,8 +20,11 @@ class ProfiledOnednnPart(OnednnPart):
     def __init__(self, segment: Segment, context: PlanContext) -> None:
         super().__init__(segment, context)
         self.runs: list[Run] = []
-        self.operators = [_operator(call) for call in self.program.calls]
         self.begun = perf_counter()
+
+    def _compile(self) -> None:
+        super()._compile()
+        self.operators = [_operator(call) for call in self.program.calls]
 
     def profile(self) -> list[Run]:
         """The kernels of each run."""

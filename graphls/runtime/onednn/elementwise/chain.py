@@ -49,7 +49,7 @@ class _Chain:
     def __init__(self, program: Program, value: Value, expression: Expression) -> None:
         self.program, self.kind, self.shape = program, value.type, value.type.shape or (1,)
         first = expression.first.value
-        self.first = self._zeros() if first is None else self._first(first, value, self._is_whole(expression))
+        self.first = self._zeros() if first is None else self._first(first, value, expression)
         self.layout = self.first.layout
         self.algorithm = expression.algorithm
         self.scales: dict[int, View] = {}
@@ -64,12 +64,24 @@ class _Chain:
         are_whole = (isinstance(v, Value) and (v.type.shape or (1,)) == self.shape for v in operands)
         return not expression.is_guarded and all(are_whole)
 
-    def _first(self, operand: Value, result: Value, is_whole: bool) -> View:
-        """The first operand in the dtype in which the result is stored, in a layout that has a fast kernel."""
+    def _is_of_one_axis(self, layout: Descriptor, expression: Expression) -> bool:
+        """Whether all operands can have one axis: those with all elements, in a layout without padding, and numbers."""
+        second = expression.second
+        operands = (None if second is None else second.value, *(step.operand for step in expression.steps))
+        sizes = (v.type.shape or (1,) for v in operands if isinstance(v, Value))
+        return layout.is_dense and all(_is_whole_or_number(each, self.shape) for each in sizes)
+
+    def _first(self, operand: Value, result: Value, expression: Expression) -> View:
+        """The first operand in the dtype in which the result is stored, in the layout that it shares with states, or in
+        one that has a fast kernel."""
         program, stored = self.program, self.program.stored(operand)
+        shared = program.shared_layout(operand)
+        if shared is not None and not shared.with_dtype(stored.layout.dtype).equals(stored.layout):
+            return program.read(operand, shared)
         is_narrow = stored.layout.dtype == program.kernel_dtype(result, operand)
         view = stored if is_narrow else program.read(operand)
-        if is_whole or not view.layout.is_slow:
+        has_kernel = self._is_whole(expression) or self._is_of_one_axis(view.layout, expression)
+        if has_kernel or not view.layout.is_slow:
             return view
         return program.converted(view, Descriptor.common(self.shape, view.layout.dtype), operand)
 
@@ -181,14 +193,16 @@ class _Layouts:
     """The layouts of the operands of a kernel, over as few axes as in row-major order say the same.
 
     Neighbouring axes along which all operands are whole, or broadcast, are one: 8 x 8 x 128 x 128 and 8 x 8 x 128 x 1
-    are 8192 x 128 and 8192 x 1, for which there is a fast kernel. Axes of size 1 are none.
+    are 8192 x 128 and 8192 x 1, for which there is a fast kernel. Axes of size 1 are none. Blocks without padding are
+    one axis where operands are whole or single numbers.
     """
 
     def __init__(self, first: Descriptor, shape: Sequence[int], operands: Sequence[Sequence[int]]) -> None:
         self.shape = tuple(shape)
-        self.groups = _merged(shape, operands) if first.is_plain else [[axis] for axis in range(len(shape))]
-        self.first = self._merged(shape, first.dtype) if first.is_plain else first
-        self.chooses = not first.is_plain
+        is_dense = first.is_plain or (first.is_dense and all(_is_whole_or_number(sizes, shape) for sizes in operands))
+        self.chooses = not is_dense
+        self.groups = [[axis] for axis in range(len(shape))] if self.chooses else _merged(shape, operands)
+        self.first = first if self.chooses else self._merged(shape, first.dtype)
 
     def _merged(self, sizes: Sequence[int], dtype: int) -> Descriptor:
         return Descriptor.plain([prod(sizes[axis] for axis in group) for group in self.groups], dtype)
@@ -203,6 +217,11 @@ class _Layouts:
             return operand.view.layout
         plain = self.plain(operand)
         return Descriptor.any(plain.shape, plain.dtype) if self.chooses else plain
+
+
+def _is_whole_or_number(sizes: Sequence[int], shape: Sequence[int]) -> bool:
+    """Whether an operand has all elements, or one."""
+    return tuple(sizes) == tuple(shape) or prod(sizes) == 1
 
 
 def _merged(shape: Sequence[int], operands: Sequence[Sequence[int]]) -> list[list[int]]:

@@ -51,23 +51,35 @@ class _Shapes:
 
     def weights(self, program: Program, value: Value, layout: Descriptor) -> View:
         """The kernels in a layout."""
+        if self.at.groups == 1:
+            return program.read(value, layout)
         plain = View(program.plain(value).buffer, Descriptor.of(self.weights_type))
         return program.converted(plain, layout, value)
+
+
+def _forward(node: Node) -> tuple[_Shapes, Primitive]:
+    """The kernel of a convolution, and of the bias that is added."""
+    x, w, *rest = node.inputs
+    shapes = _Shapes(node, x.type, w.type, node.output.type)
+    return shapes, shapes.forward(Descriptor.of(rest[0].type) if rest else None)
+
+
+def weights_layout(node: Node) -> Descriptor:
+    """The layout in which the kernel of a convolution wants its weights."""
+    return _forward(node)[1].layout(Query.WEIGHTS)
 
 
 @rule("convolution", "convolution_add")
 def _convolution(program: Program, node: Node) -> None:
     x, w, *rest = node.inputs
-    shapes = _Shapes(node, x.type, w.type, node.output.type)
-    bias = program.plain(rest[0]) if rest else None
-    kernel = shapes.forward(bias.layout if bias else None)
+    shapes, kernel = _forward(node)
     views: dict[int, View] = {
         Role.SOURCE: program.read(x, kernel.layout(Query.SOURCE)),
         Role.WEIGHTS: shapes.weights(program, w, kernel.layout(Query.WEIGHTS)),
         Role.RESULT: program.written(node.output, kernel.layout(Query.RESULT)),
     }
-    if bias:
-        views[Role.BIAS] = bias
+    if rest:
+        views[Role.BIAS] = program.plain(rest[0])
     program.run(kernel, views)
 
 
@@ -125,6 +137,10 @@ def _weight_gradient(program: Program, node: Node, sums: Value | None) -> None:
     if sums is not None and by_channel is not None:
         rounded = program.converted(views[Role.BIAS_GRADIENT], by_channel.with_dtype(DATA_TYPES[dtype]))
         program.alias(sums, View(rounded.buffer, Descriptor.of(sums.type)))
+    shared = program.shared_layout(node.output)
+    if shared is not None and shapes.at.groups == 1:
+        program.alias(node.output, program.converted(gradient, shared))
+        return
     plain = program.converted(gradient, Descriptor.of(shapes.weights_type.with_dtype(dtype)))
     program.alias(node.output, View(plain.buffer, Descriptor.of(node.output.type)))
 

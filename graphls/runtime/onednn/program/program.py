@@ -61,9 +61,10 @@ class Program:
 
     `inputs`, `states`, `outputs` and `new_states` are the buffers of the graph's inputs, states, outputs and writes,
     which lie outside in row-major order; but inputs that are `fed` by another program have the layouts that it left
-    them in, and outputs that are `free` have any, which `layouts` tells. A value has one view or several, in different
-    layouts: the first is the result of its kernel, the others are results of reorders, each of which is done once. The
-    first may have the other dtype of kernels, in which the value has the same numbers.
+    them in, outputs that are `free` have any, which `layouts` tells, and states have those in `shared`, which are also
+    those of values around them. A value has one view or several, in different layouts: the first is the result of its
+    kernel, the others are results of reorders, each of which is done once. The first may have the other dtype of
+    kernels, in which the value has the same numbers.
     `constants` are arrays outside that stay, and `sparse` ones that are 0 before a step and behind it.
     """
 
@@ -77,21 +78,23 @@ class Program:
     layouts: dict[Value, Descriptor]
     node: Node | None
     _written: dict[Buffer, AnyCall]
-    _overwriting: dict[Buffer, Value]
+    _overwriting: dict[Buffer, Write]
     _nodes: dict[Value, Node]
     _leaving: Set[Value] | None
     _rounded: set[Value]
+    _shared: Mapping[Value, Descriptor]
 
     def __init__(
         self, graph: Graph, groups: Sequence[Group], fed: Mapping[Value, Descriptor] = MappingProxyType({}),
-        free: Set[Value] = frozenset(),
+        free: Set[Value] = frozenset(), shared: Mapping[Value, Descriptor] = MappingProxyType({}),
     ) -> None:  # fmt: skip
         self.set_empty()
+        self._shared = shared
         leaving = {*graph.outputs, *(write.value for write in graph.writes)}
         self._leaving = leaving
         self._rounded = rounded(graph.nodes, leaving)
         self.inputs = [self._fed(value, fed.get(value)) for value in graph.inputs]
-        self.states = {state: self._outside(state) for state in graph.states}
+        self.states = {state: self._fed(state, shared.get(state)) for state in graph.states}
         for group in groups:
             self.node = group.nodes[-1]
             group.emit(self)
@@ -108,6 +111,7 @@ class Program:
         self.views, self.raw, self.constants, self.products = {}, {}, {}, {}
         self.arrays, self.layouts, self.sparse, self._nodes = {}, {}, set(), {}
         self._written, self._overwriting, self._leaving, self._rounded = {}, {}, None, set()
+        self._shared = {}
 
     def _fed(self, value: Value, layout: Descriptor | None) -> Buffer:
         """An input, in row-major order or in the layout in which another program leaves it."""
@@ -137,20 +141,20 @@ class Program:
         """Whether kernels read no values of a type."""
         return kind.dtype not in COMPUTED
 
-    def _result(self, value: Value) -> Buffer:
-        """A buffer outside for a value, in row-major order: the one that it is in, or one for a copy."""
+    def _result(self, value: Value, layout: Descriptor | None = None) -> Buffer:
+        """A buffer outside for a value, in row-major order or another layout: the one that it is in, or for a copy."""
         kind = exchanged(value.type)
-        buffer = self.raw[value] if value in self.raw else self._plain_buffer(value)
+        buffer = self.raw[value] if value in self.raw else self._buffer_in(value, layout)
         if buffer is not None and buffer.size == kind.nbytes and self._is_free(buffer):
             buffer.is_outside = True
             return buffer
         target = Buffer(kind.nbytes, is_outside=True)
-        self._copy(value, target)
+        self._copy(value, target, layout)
         return target
 
-    def _plain_buffer(self, value: Value) -> Buffer | None:
+    def _buffer_in(self, value: Value, layout: Descriptor | None) -> Buffer | None:
         """The buffer of a view that has the layout in which a value leaves; None where it has no such view."""
-        layout = Descriptor.of(exchanged(value.type))
+        layout = layout or Descriptor.of(exchanged(value.type))
         return next((view.buffer for view in self.views[value] if view.layout.equals(layout)), None)
 
     def _is_free(self, buffer: Buffer) -> bool:
@@ -166,7 +170,9 @@ class Program:
         self.layouts[value] = view.layout
         return view.buffer
 
-    def _copy(self, value: Value, target: Buffer, is_to_state: bool = False) -> None:
+    def _copy(
+        self, value: Value, target: Buffer, layout: Descriptor | None = None, is_to_state: bool = False
+    ) -> None:  # fmt: skip
         """Append a copy of a value to a buffer outside; from one that a step brings or overwrites, by the arena."""
         self.node = self._nodes.get(value)
         view = None if value in self.raw else self.views[value][0]
@@ -182,23 +188,24 @@ class Program:
         if view is None:
             self.append(Copy(source, target, value.type, is_to_state, self.node))
         else:
-            self.append(self.reorder(view, View(target, Descriptor.of(exchanged(value.type)))))
+            self.append(self.reorder(view, View(target, layout or Descriptor.of(exchanged(value.type)))))
 
     def _new_state(self, write: Write) -> Buffer:
         """A buffer outside for the new value of a state: another one, or its own, which its writer takes over."""
+        layout = self._shared.get(write.state)
         if not write.in_place:
-            return self._result(write.value)
+            return self._result(write.value, layout)
         state = self.states[write.state]
         if write.value is write.state:
             return state
-        buffer = None if write.value in self.raw else self._plain_buffer(write.value)
+        buffer = None if write.value in self.raw else self._buffer_in(write.value, layout)
         if buffer is not None and buffer.size == state.size and self._is_free(buffer):
             writer = self._written[buffer]
             if isinstance(writer, Call) and writer.may_overwrite(state):
                 buffer.within = state
-                self._overwriting[buffer] = write.value
+                self._overwriting[buffer] = write
                 return state
-        self._copy(write.value, state, is_to_state=True)
+        self._copy(write.value, state, layout, is_to_state=True)
         return state
 
     def _order(self) -> None:
@@ -212,7 +219,8 @@ class Program:
             for buffer in self._left(order):
                 if buffer in self._overwriting and buffer.within is not None:
                     state, buffer.within = buffer.within, None
-                    self._copy(self._overwriting[buffer], state, is_to_state=True)
+                    write = self._overwriting[buffer]
+                    self._copy(write.value, state, self._shared.get(write.state), is_to_state=True)
             order = in_order(self.calls, states, late)
         assert len(order) == len(self.calls), "Calls that write no state wait for operands only."
         self.calls = with_zeros(order, self.sparse)
@@ -278,6 +286,10 @@ class Program:
         """A view for kernels that read float32 as well as bfloat16: the dtype is that of the first view."""
         first = self.first(value)
         return first if first.is_for_kernels else self.plain(value)
+
+    def shared_layout(self, value: Value) -> Descriptor | None:
+        """The layout that a value shares with states; None where it has no such."""
+        return self._shared.get(value)
 
     def is_rounded(self, value: Value) -> bool:
         """Whether a value of float32 is only read in bfloat16, so that it may be stored so."""

@@ -1,0 +1,52 @@
+"""States in the layout of a kernel, which nobody else sees: to others each is an array in row-major order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from graphls.base.reporting import checked
+from graphls.base.sharing.arrays import empty
+from graphls.ir.types import Type
+from graphls.runtime.onednn.binding import Descriptor, Memory, Role, arguments
+from graphls.runtime.onednn.library import library
+from graphls.runtime.onednn.program.calls import reorder_of
+from graphls.runtime.threads import thread_limit
+
+Array = np.ndarray[Any, Any]
+
+
+class BlockedArray:
+    """The values of a type in a layout, as `bytes`."""
+
+    __slots__ = ("bytes", "layout", "type")
+
+    def __init__(self, kind: Type, layout: Descriptor) -> None:
+        self.type, self.layout = kind, layout
+        self.bytes: Array = checked(empty, (layout.size,), np.uint8)
+
+    @classmethod
+    def of(cls, array: Array, kind: Type, layout: Descriptor) -> BlockedArray:
+        """An array of a type in a layout."""
+        blocked = cls(kind, layout)
+        _reorder(Descriptor.of(kind), np.ascontiguousarray(array), layout, blocked.bytes)
+        return blocked
+
+    def numpy(self) -> Array:
+        """A copy in row-major order."""
+        array: Array = checked(empty, self.type.shape, self.type.dtype.numpy)
+        _reorder(self.layout, self.bytes, Descriptor.of(self.type), array)
+        return array
+
+
+def _reorder(source: Descriptor, values: Array, target: Descriptor, result: Array) -> None:
+    lib = library()
+    lib.limit_threads(thread_limit())
+    kernel = reorder_of(source, target)
+    memories: Mapping[int, Memory] = {
+        Role.SOURCE: Memory(source, values.ctypes.data), Role.RESULT: Memory(target, result.ctypes.data)
+    }  # fmt: skip
+    execute = lib.c.dnnl_primitive_execute
+    lib.call("reorder a state", execute, kernel.handle, lib.stream, len(memories), arguments(memories))
