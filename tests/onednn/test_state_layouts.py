@@ -31,7 +31,8 @@ def convolutions() -> nn.Cell:
     graphls.set_seed(3)
     return nn.SequentialCell(
         nn.Conv2d(16, 32, 3, has_bias=True), nn.ReLU(), nn.Conv2d(32, 16, 1), nn.BatchNorm2d(16), nn.ReLU(),
-        nn.Conv2d(16, 16, 3, pad_mode="pad", padding=1, group=16), nn.Conv2d(16, 5, 3), nn.AvgPool2d(9, 9), nn.Flatten(),
+        nn.Conv2d(16, 16, 3, pad_mode="pad", padding=1, group=16), nn.Conv2d(16, 5, 3), nn.AvgPool2d(9, 9),
+        nn.Flatten(),
     )  # fmt: skip
 
 
