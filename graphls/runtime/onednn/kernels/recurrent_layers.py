@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from graphls.ir.graph import Node, Value
-from graphls.runtime.onednn.binding import DATA_TYPES, F32, Descriptor, Primitive, Role, floats, row_major
+from graphls.runtime.onednn.binding import DATA_TYPES, F32, Descriptor, Primitive, Role, floats
 from graphls.runtime.onednn.elementwise.algorithms import ADD
 from graphls.runtime.onednn.kernels.recurrent_units import Unit
 from graphls.runtime.onednn.library import library
@@ -27,15 +27,15 @@ OVERWRITE = 1
 
 
 class Blocks(NamedTuple):
-    """Parts of a buffer that have one layout, each so many bytes behind the one before."""
+    """Parts of a buffer in one layout, one behind the other."""
 
     buffer: Buffer
     layout: Descriptor
-    step: int
 
     def part(self, number: int) -> View:
         """One of them."""
-        return View(Buffer(self.layout.size, within=self.buffer, begin=self.step * number), self.layout)
+        size = self.layout.size
+        return View(Buffer(size, within=self.buffer, begin=size * number), self.layout)
 
 
 def joined(program: Program, moves: Sequence[tuple[View, View]], target: Buffer) -> Buffer:
@@ -99,6 +99,11 @@ class Forward:
         """The shape of the weights of one operand as oneDNN takes them: layers, directions, inputs, gates, outputs."""
         return 1, 1, width, self.gates, self.hidden
 
+    def matrix(self, width: int, dtype: int) -> Descriptor:
+        """The weights of one operand in the layout of the graph, a matrix with rows for the outputs of each gate."""
+        size = self.hidden * width
+        return Descriptor.strided(self.weights_shape(width), (*(self.gates * size,) * 2, 1, size, width), dtype)
+
     def descriptors(self, weights_dtype: int | None = None) -> tuple[Descriptor | None, ...]:
         """The descriptors of the forward, those of weights in any layout, as both directions take them."""
         dtype = weights_dtype or self.dtype
@@ -120,9 +125,7 @@ class Forward:
         for number, (value, layout) in enumerate(zip(self.first, self.states, strict=True)):
             views[Role.SOURCE_1 + number] = program.reshaped(value, layout)
         for role, value, width in ((Role.WEIGHTS, self.w, self.width), (Role.WEIGHTS_1, self.r, self.hidden)):
-            rows = (self.gates * self.hidden * width,) * 2
-            plain = Descriptor.strided(self.weights_shape(width), (*rows, 1, self.hidden * width, width), self.dtype)
-            view = View(self._in_order(program, value, width), plain)
+            view = View(self._in_order(program, value, width), self.matrix(width, self.dtype))
             views[role] = program.converted(view, kernel.layout_of(role))
         return views
 
@@ -131,8 +134,8 @@ class Forward:
         if value not in self.weights:
             plain = program.reshaped(value, Descriptor.plain(value.type.shape, self.dtype)).buffer
             block = Descriptor.plain((self.hidden * width,), self.dtype)
-            sources = Blocks(plain, block, block.size)
-            target = Blocks(Buffer(block.size * self.gates), block, block.size)
+            sources = Blocks(plain, block)
+            target = Blocks(Buffer(block.size * self.gates), block)
             moves = [(sources.part(place), target.part(number)) for number, place in enumerate(self.places)]
             self.weights[value] = plain if self.is_in_order else joined(program, moves, target.buffer)
         return self.weights[value]
@@ -171,9 +174,9 @@ class Forward:
         apart = [zeros if value is None else program.reshaped(value, rows) for value in self.biases]
         *places, last = self.places
         lasts = [sums] if self.unit.joint else apart
-        sources = [Blocks(sums.buffer, block, block.size).part(place) for place in places]
-        sources += [Blocks(view.buffer, block, block.size).part(last) for view in lasts]
-        target = Blocks(Buffer(self.bias.size), block, block.size)
+        sources = [Blocks(sums.buffer, block).part(place) for place in places]
+        sources += [Blocks(view.buffer, block).part(last) for view in lasts]
+        target = Blocks(Buffer(self.bias.size), block)
         return joined(program, [(view, target.part(number)) for number, view in enumerate(sources)], target.buffer)
 
     @staticmethod
@@ -267,36 +270,29 @@ class Backward:
         return program.fixed(np.zeros(layout.size, np.uint8), layout)
 
     def _matrix(self, program: Program, view: View, width: int) -> View:
-        """The gradient of weights as a matrix, whose rows are columns in the memory."""
+        """The gradient of weights as a matrix."""
         layer = self.forward
-        shape, rows = layer.weights_shape(width), layer.gates * layer.hidden
-        buffer = program.converted(view, Descriptor.strided(shape, row_major(shape))).buffer
-        if not layer.is_in_order:
-            block = Descriptor.strided((width, layer.hidden), (rows, 1))
-            buffer = self._by_places(program, buffer, block, [*range(layer.gates)])
-        return View(buffer, Descriptor.strided((rows, width), (1, rows)), False)
+        matrix = program.converted(view, layer.matrix(width, F32))
+        block = Descriptor.plain((layer.hidden * width,))
+        return matrix if layer.is_in_order else self._by_places(program, matrix, block, [*range(layer.gates)])
 
     def _bias(self, program: Program, view: View, number: int) -> View:
         """The gradient of the inputs' biases or of the states'."""
         layer = self.forward
-        layout = Descriptor.plain((layer.gates * layer.hidden,))
         if layer.unit.joint and layer.is_in_order:
-            return View(view.buffer, layout)
+            return view
         gates = [*range(layer.gates - 1), layer.gates - 1 + (number and not layer.unit.joint)]
-        return View(self._by_places(program, view.buffer, Descriptor.plain((layer.hidden,)), gates), layout)
+        return self._by_places(program, view, Descriptor.plain((layer.hidden,)), gates)
 
-    def _by_places(self, program: Program, buffer: Buffer, block: Descriptor, gates: Sequence[int]) -> Buffer:
-        """A buffer with the gradients of gates where the graph has them."""
-        layer, step = self.forward, self.forward.hidden * 4
-        rows = block.shape[0] if len(block.shape) > 1 else 1
-        sources = Blocks(buffer, block, step)
-        target = Blocks(Buffer(rows * layer.gates * step), block, step)
-        moves = [(sources.part(gate), target.part(place)) for gate, place in zip(gates, layer.places, strict=True)]
-        return joined(program, moves, target.buffer)
+    def _by_places(self, program: Program, view: View, block: Descriptor, gates: Sequence[int]) -> View:
+        """The gradients of gates where the graph has them."""
+        sources = Blocks(view.buffer, block)
+        target = Blocks(Buffer(block.size * len(gates)), block)
+        pairs = zip(gates, self.forward.places, strict=True)
+        moves = [(sources.part(gate), target.part(place)) for gate, place in pairs]
+        return View(joined(program, moves, target.buffer), Descriptor.plain((block.size * len(gates) // 4,)))
 
     @staticmethod
     def _alias(program: Program, view: View, values: Sequence[Value]) -> None:
         for value in values:
-            is_matrix = not view.is_for_kernels
-            plain = Descriptor.plain(value.type.shape)
-            program.alias(value, view if is_matrix else View(view.buffer, plain))
+            program.alias(value, View(view.buffer, Descriptor.plain(value.type.shape)))
