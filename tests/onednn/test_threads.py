@@ -15,8 +15,10 @@ import pytest
 
 import graphls
 from graphls import nn
+from graphls.ir.engines import runs_python
 from graphls.passes.schedule.partition import Partition
 from graphls.runtime.onednn.library import OPENMP
+from graphls.runtime.onednn.part import OnednnPart
 from tests.interrupting import assert_states_are_of_one_step
 from tests.sharing.test_forks import in_child
 
@@ -161,6 +163,19 @@ def scaled() -> Any:
     loss = images().network
     update = nn.Adam(loss.trainable_params(), 0.01)
     return nn.TrainOneStepWithLossScaleCell(loss, update, nn.DynamicLossScaleUpdateCell(2.0**127, 2, 3)).set_train()
+
+
+def test_only_segments_of_which_the_plan_knows_it_run_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Ctrl-C there may end the step, so states are overwritten behind it."""
+    parts: list[OnednnPart] = []
+    compile_part = OnednnPart._compile
+    monkeypatch.setattr(OnednnPart, "_compile", lambda part: (parts.append(part), compile_part(part)))
+    monkeypatch.setattr("graphls.runtime.target.Partition", lambda engine, skips: Partition(engine, skips, 0))
+    for made in (images, scaled):
+        graphls.compile(made(), X, Y, engine="onednn")
+    assert len(parts) == 4
+    for part in parts:
+        assert runs_python(part.segment) or not any(call.runs_python for call in part.program.calls)
 
 
 def states(step: Any) -> dict[str, bytes]:

@@ -13,7 +13,7 @@ from graphls.runtime.onednn.binding import Memory, Primitive, arguments
 from graphls.runtime.onednn.library import library
 from graphls.runtime.onednn.numpy_nodes import OnArrays
 from graphls.runtime.onednn.program.arena import Buffer
-from graphls.runtime.onednn.program.calls import AnyCall, Array, View
+from graphls.runtime.onednn.program.calls import AnyCall, Array, Copy, View
 
 
 class Binding:
@@ -27,10 +27,10 @@ class Binding:
         self._moving: dict[Buffer, list[tuple[Memory, int]]] = {}
 
     def bind_calls(self, calls: Sequence[AnyCall]) -> None:
-        """Bind calls; those of NumPy on arrays that each step brings are bound when these are there."""
+        """Bind calls; those on arrays that each step brings are bound when these are there."""
         for number, call in enumerate(calls):
             missing: set[Buffer] = set()
-            if isinstance(call, OnArrays):
+            if isinstance(call, (Copy, OnArrays)):
                 missing.update(filter(self._is_missing, (*call.reads, *call.writes)))
             for buffer in missing:
                 self._following.setdefault(buffer.memory, []).append((number, call))

@@ -130,20 +130,15 @@ def reorder_of(source: Descriptor, target: Descriptor) -> Primitive:
 
 @dataclass(eq=False)
 class Copy:
-    """A copy of a value that no kernel reads; to a state it runs without Python, in whose memory it stays."""
+    """A copy of a value that no kernel reads."""
 
     source: Buffer
     target: Buffer
     type: Type
-    is_to_state: bool = False
     node: Node | None = None
     kind = "copy"
     is_early = False
-
-    @property
-    def runs_python(self) -> bool:
-        """Whether Python runs."""
-        return not self.is_to_state
+    runs_python = False
 
     @property
     def reads(self) -> Sequence[Buffer]:
@@ -157,10 +152,5 @@ class Copy:
 
     def bound(self, binding: Any) -> partial[Any]:
         """The call on the arrays of a binding."""
-        if self.is_to_state:
-            target = binding.array(self.target, self.type)
-            return partial(target.__setitem__, ..., binding.array(self.source, self.type))
-        return partial(self._run, binding)
-
-    def _run(self, binding: Any) -> None:
-        binding.array(self.target, self.type)[...] = binding.array(self.source, self.type)
+        target = binding.array(self.target, self.type)
+        return partial(target.__setitem__, ..., binding.array(self.source, self.type))

@@ -180,13 +180,13 @@ class Program:
         if is_to_state and source.is_outside and source not in self.constants:
             own = Buffer(source.size)
             if view is None:
-                self.append(Copy(source, own, value.type, node=self.node))
+                self.append(Copy(source, own, value.type, self.node))
             else:
                 view = View(own, view.layout)
                 self.append(self.reorder(self.views[value][0], view))
             source = own
         if view is None:
-            self.append(Copy(source, target, value.type, is_to_state, self.node))
+            self.append(Copy(source, target, value.type, self.node))
         else:
             self.append(self.reorder(view, View(target, layout or Descriptor.of(exchanged(value.type)))))
 
