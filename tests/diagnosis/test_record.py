@@ -13,6 +13,7 @@ from graphls.inspect.diagnosis import watched
 from graphls.inspect.diagnosis.recording import PIECE, Recording, Statistics
 from graphls.ir import parse
 from graphls.ir.types import Type
+from graphls.runtime.onednn.engine import Onednn
 
 X, Y = np.linspace(-1, 1, 32).reshape(8, 4).astype(np.float32), np.ones((8, 1), np.float32)
 
@@ -44,6 +45,7 @@ def states(step: graphls.Compiled) -> dict[str, Any]:
 
 KINDS: dict[str, dict[str, Any]] = {
     "one": {}, "numpy": {"engine": "numpy"}, "openvino": {"engine": "openvino"}, "reference": {"backend": "numpy"},
+    "onednn": {"engine": "onednn"},
 }  # fmt: skip
 
 
@@ -53,6 +55,8 @@ KINDS: dict[str, dict[str, Any]] = {
 def test_the_values_are_those_of_the_next_step(dtype: Any, options: dict[str, Any]) -> None:
     if options.get("engine") == "openvino":
         pytest.importorskip("openvino")
+    if options.get("engine") == "onednn" and not Onednn().version():
+        pytest.skip("oneDNN is not here")
     step = step_of(dtype, **options)
     step(X, Y)
     before = states(step)

@@ -51,7 +51,8 @@ class OnednnPart(ArrayPart):
         for value in gives:
             private.pop(value, None)
         fed = {v: private[v][0] for v in inputs if v in private}
-        free = {v for v, value in zip(graph.outputs, gives, strict=True) if value in may_stay}
+        seen = {v for v, value in zip(graph.outputs, gives, strict=True) if value not in may_stay}
+        free = {*graph.outputs} - seen
         layouts = self.layouts = self._state_layouts()
         program = self.program = Program(graph, groups_of(graph, rule_of, joins, takes), fed, free, layouts.values)
         ends = [list(zip(program.inputs, inputs, strict=True)), list(zip(program.outputs, gives, strict=True))]
