@@ -1,5 +1,7 @@
 """Ends a training at random moments, again and again: `python -m tests.kills --count 1000` for each of three signals.
 
+`--engine` names the engine of its steps.
+
 Each training goes on from the newest checkpoint of the one before, in a process that is forked from a warm one. However
 it ends, it has to end soon, no step that was told to be saved may be lost, no file may be damaged or left over, and
 the states in the newest file have to be those that a training without a break has after as many steps.
@@ -47,19 +49,27 @@ SIGNALS = {"KILL": signal.SIGKILL, "INT": signal.SIGINT, "TERM": signal.SIGTERM}
 class Training:
     """A small training with dropout, a dataset that shuffles, and a checkpoint after every step."""
 
-    def __init__(self) -> None:
+    width = 4
+    """The size of each input."""
+    longest_step = 0.02
+    """Seconds after a step within which it is ended."""
+    partition: Callable[..., Partition] = Partition
+
+    def __init__(self, engine: str | None = None) -> None:
         graphls.set_seed(11)
+        self.engine = engine
+        target.Partition = self.partition  # type: ignore[misc, assignment]
         self.model = self.made()
         rng = np.random.default_rng(3)
-        columns = rng.normal(size=(24, 4)).astype(np.float32), rng.normal(size=(24, 2)).astype(np.float32)
+        columns = rng.normal(size=(24, self.width)).astype(np.float32), rng.normal(size=(24, 2)).astype(np.float32)
         self.data = NumpySlicesDataset(columns, ["x", "y"], shuffle=True).map(lambda x: x * 2, ["x"]).batch(8)
         self.model.build(self.data)
         self.first = {p.name: p.asnumpy() for p in self.parameters()}
 
     def made(self) -> Model:
-        """A model whose step is one session."""
+        """A model whose step is one session, on ONNX Runtime."""
         net = nn.SequentialCell(nn.Dense(4, 16), nn.ReLU(), nn.Dropout(p=0.2), nn.Dense(16, 2))
-        return Model(net, nn.MSELoss(), nn.Adam(net.trainable_params(), 0.01))
+        return Model(net, nn.MSELoss(), nn.Adam(net.trainable_params(), 0.01), engine=self.engine)
 
     def parameters(self) -> list[Any]:
         return [*self.model.train_network.get_parameters(), graphls.random.random_state()]
@@ -90,14 +100,13 @@ class Host(nn.Cell):
 class PlanTraining(Training):
     """The same in segments of several engines, and an update that the host skips: the scale overflows now and then."""
 
-    partition: Callable[..., Partition] = staticmethod(everywhere())
+    partition = staticmethod(everywhere())
 
     def made(self) -> Model:
-        """A model whose step is a plan; OpenVINO computes in it where that is installed."""
-        target.Partition = self.partition  # type: ignore[misc, assignment]
+        """A model whose step is a plan; by default OpenVINO computes in it where that is installed."""
         net = nn.SequentialCell(nn.Dense(4, 16), nn.ReLU(), Host(), nn.Dropout(p=0.2), nn.Dense(16, 2))
         scale = DynamicLossScaleManager(2.0**127, 2, 2)
-        engine = "openvino" if find_spec("openvino") else "numpy"
+        engine = self.engine or ("openvino" if find_spec("openvino") else "numpy")
         optimizer = nn.Adam(net.trainable_params(), 0.01)
         return Model(net, nn.MSELoss(), optimizer, loss_scale_manager=scale, amp_level="O0", engine=engine)
 
@@ -108,7 +117,21 @@ class HeldTraining(PlanTraining):
     partition = Partition
 
 
-TRAININGS = {"session": Training, "plan": PlanTraining, "held": HeldTraining}
+class LargeTraining(Training):
+    """A training of 38 MB of states, which segments behind the flag overwrite in place where the engine does so."""
+
+    width = 1024
+    longest_step = 0.3
+
+    def made(self) -> Model:
+        """A model whose update the host skips now and then."""
+        net = nn.SequentialCell(nn.Dense(self.width, 3072), nn.ReLU(), nn.Dropout(p=0.2), nn.Dense(3072, 2))
+        scale = DynamicLossScaleManager(2.0**127, 2, 2)
+        optimizer = nn.Adam(net.trainable_params(), 1e-4)
+        return Model(net, nn.MSELoss(), optimizer, loss_scale_manager=scale, amp_level="O0", engine=self.engine)
+
+
+TRAININGS = {"session": Training, "plan": PlanTraining, "held": HeldTraining, "large": LargeTraining}
 
 
 class Saved(NamedTuple):
@@ -183,7 +206,7 @@ class Campaign:
         os.close(writing)
         try:
             told = self._told(reading, int(self.rng.integers(0, 4)))
-            time.sleep(float(self.rng.uniform(0, 0.02 if told else 0.1)))
+            time.sleep(float(self.rng.uniform(0, self.training.longest_step if told else 0.1)))
             os.kill(process, SIGNALS[self.name])
             code = self._end(process)
             told = max([told, *self._rest(reading)])
@@ -271,18 +294,19 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=1000, help="how often for each signal")
     parser.add_argument("--signals", nargs="+", choices=list(SIGNALS), default=list(SIGNALS))
     parser.add_argument("--steps", nargs="+", choices=list(TRAININGS), default=list(TRAININGS), help="what a step is")
+    parser.add_argument("--engine", help="what computes the steps")
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell takes from what runs in its background
     for kind in arguments.steps:
         for name in arguments.signals:
-            report(kind, name, arguments.count, arguments.seed)
+            report(kind, name, arguments)
 
 
-def report(kind: str, name: str, count: int, seed: int) -> None:
+def report(kind: str, name: str, arguments: argparse.Namespace) -> None:
     """Run a campaign and print what happened."""
     begin = time.monotonic()
-    happened = campaign(TRAININGS[kind](), name, count, seed)
+    happened = campaign(TRAININGS[kind](arguments.engine), name, arguments.count, arguments.seed)
     print(f"{kind}, {happened} ({time.monotonic() - begin:.0f} s)", flush=True)
 
 
