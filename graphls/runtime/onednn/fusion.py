@@ -20,6 +20,7 @@ from graphls.runtime.onednn.kernels.recurrent import layers
 from graphls.runtime.onednn.kernels.softmax import softmax_gradients
 from graphls.runtime.onednn.program.program import Group, Program
 from graphls.runtime.onednn.registry import Rule
+from graphls.runtime.onednn.single_numbers import single_numbers
 
 
 def groups_of(
@@ -29,8 +30,9 @@ def groups_of(
 
     `rule_of` gives the rule of a node, which takes the node and those that have joined it; `joins` says whether a node
     can join a group whose result it reads, `takes` whether a node has a kernel. A normalisation, an activation, a
-    recurrent layer, or the gradient of a softmax, of a max pooling or of a convolution's weights, is one group, whose
-    results stand for those of the nodes that it replaces; nodes that nobody reads any more are left out.
+    recurrent layer, the gradient of a softmax, of a max pooling or of a convolution's weights, or an update of single
+    numbers, is one group, whose results stand for those of the nodes that it replaces; nodes that nobody reads any more
+    are left out.
     """
     makers = {value: _single(node, rule_of) for node in graph.nodes for value in node.outputs}
     results = (*graph.outputs, *(write.value for write in graph.writes))
@@ -41,6 +43,7 @@ def groups_of(
         embeddings(graph.nodes, results, definer), activations(graph.nodes, definer),
         layers(graph.nodes, definer), selections(graph.nodes, definer),
         weight_gradients(graph.nodes, takes), overflow_checks(graph.nodes, definer),
+        single_numbers(graph.nodes, definer),
     )  # fmt: skip
     for group in chain(*fused):
         makers.update((value, group) for value in group.outputs)

@@ -65,14 +65,14 @@ def _is_quick(node: Node) -> bool:
     if name in QUICK or node.primitive.is_view:
         return True
     is_of_integers = not any(v.type.dtype.is_float for v in node.inputs)
-    return _is_compared(node) or (is_of_integers and _ufunc_of(node) is not None)
+    return _is_compared(node) or (is_of_integers and ufunc_of(node) is not None)
 
 
 def _is_compared(node: Node) -> bool:
-    return _ufunc_of(node) is not None and all(v.type.dtype is bool_ for v in node.outputs)
+    return ufunc_of(node) is not None and all(v.type.dtype is bool_ for v in node.outputs)
 
 
-def _ufunc_of(node: Node) -> np.ufunc | None:
+def ufunc_of(node: Node) -> np.ufunc | None:
     """The function of NumPy that is the rule of a primitive, where it works element by element."""
     rule = getattr(node.primitive, "numpy", None)
     return rule if isinstance(rule, np.ufunc) else None
@@ -128,7 +128,7 @@ def function_of(node: Node) -> Function:
     is_narrow = any(v.type.dtype is bfloat16 for v in (*node.inputs, *node.outputs))
     if is_narrow and not (adds_rows(node) if node.primitive.name == "gather_gradient" else _is_moved(node)):
         return _by_rule  # which rounds once
-    return FUNCTIONS.get(node.primitive.name, _by_rule if _ufunc_of(node) is None else _elementwise)
+    return FUNCTIONS.get(node.primitive.name, _by_rule if ufunc_of(node) is None else _elementwise)
 
 
 def without_result(function: Callable[..., object], *arguments: Any, **options: Any) -> partial[None]:
@@ -157,7 +157,7 @@ def _quiet(call: partial[Any]) -> None:
 
 
 def _elementwise(node: Node, operands: Sequence[Array], results: Sequence[Array]) -> partial[Any]:
-    function = _ufunc_of(node)
+    function = ufunc_of(node)
     assert function is not None, "Only nodes with a function of NumPy come here."
     return _ignoring(node, without_result(function, *operands, out=results[0]))
 

@@ -254,7 +254,7 @@ class Program:
 
     def _operands(self, node: Node) -> list[Buffer]:
         """The operands of a node in row-major order."""
-        return [self.raw[v] if v in self.raw else self.plain(v).buffer for v in node.inputs]
+        return [self.memory_of(v) for v in node.inputs]
 
     def _sum_rows(self, node: Node) -> None:
         """Append sums of rows, and their copy to a large array of zeros."""
@@ -266,6 +266,10 @@ class Program:
         self.append(SparseSums(node, self._operands(node), (places, rows)))
         self.append(Rows(node, array, places, rows, width))
         self.sparse.add(array)
+
+    def memory_of(self, value: Value) -> Buffer:
+        """The buffer that a value is in, in row-major order."""
+        return self.raw[value] if value in self.raw else self.plain(value).buffer
 
     def _rename(self, source: Value, value: Value) -> None:
         """Let a value be the elements of another one in row-major order."""
