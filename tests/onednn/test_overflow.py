@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,12 @@ from graphls import amp, nn
 from graphls.inspect.testing.samples import single
 from graphls.ir import interpret
 from graphls.ir.registry import lookup
-from graphls.ir.types import bool_
+from graphls.ir.types import Type, bool_, float32
 from graphls.passes.schedule.partition import Partition
 from graphls.primitives.primitive import Sample, f32, of
+from graphls.runtime.onednn.kernels.overflow import Check
 from graphls.runtime.onednn.part import OnednnPart
+from graphls.runtime.onednn.program.calls import View
 from graphls.runtime.plan import PlanSession
 
 TYPES = f32(300, 99), f32(7), f32(), f32(0, 3), of(bool_), of(bool_, 5)
@@ -73,3 +76,48 @@ def test_an_overflow_changes_no_state_but_the_scale() -> None:
     assert step(np.full_like(x, np.nan), y)[1].asnumpy()
     changed = {name for name, p in step.parameters.items() if p.asnumpy().tobytes() != before[name]}
     assert changed == {"current_iterator_step", "last_overflow_iterator_step", "scale_sense"}
+
+
+def parts(step: graphls.Compiled) -> list[OnednnPart]:
+    session = step._session
+    return [part for part in (*session.first, *session.last) if isinstance(part, OnednnPart)]
+
+
+def test_the_check_keeps_no_gradients_of_images() -> None:
+    """The gradients of kernels are computed as soon as those of the images are there, as without loss scaling."""
+    network = networks.mobilenet(8, 10)
+    x = np.random.default_rng(0).normal(size=(4, 3, 32, 32)).astype(np.float32)
+    y = np.arange(4, dtype=np.int32)
+    step = scaled(network, x, y, 1024.0)
+    step(x, y)
+    (part,) = parts(step)
+    kinds = [call.kind for call in part.program.calls]
+    firsts = [kinds.index(f"convolution, gradient of {name}") for name in ("kernels", "images")]
+    lasts = [len(kinds) - kinds[::-1].index(f"convolution, gradient of {name}") for name in ("kernels", "images")]
+    assert firsts[0] < firsts[1] < lasts[1] < lasts[0]
+    assert kinds[firsts[1] : lasts[1]].count("convolution, gradient of kernels") > 15
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
+def test_small_gradients_are_checked_together(number: float) -> None:
+    network = networks.mobilenet(8, 10)
+    x = np.random.default_rng(0).normal(size=(4, 3, 32, 32)).astype(np.float32)
+    y = np.arange(4, dtype=np.int32)
+    step = scaled(network, x, y, 1024.0)
+    assert not step(x, y)[1].asnumpy()
+    (part,) = parts(step)
+    (check,) = [call for call in part.program.calls if isinstance(call, Check)]
+    binding = part.turn()
+    run, result = check.bound(binding), binding.array(check.result, check.node.output.type)
+    arrays = [term.array for term in check.terms if isinstance(term.array, View)]
+    assert len({each.key for term in check.terms for each in term.bounds}) < len(check.terms) // 2
+    for view in arrays:
+        flat = binding.array(view.buffer, Type(float32, (prod(view.layout.shape),)))
+        for place in (0, -1):
+            before, flat[place] = flat[place], number
+            is_small = view.buffer.within is not None or flat.size <= 4096
+            run()
+            assert result or not is_small  # sums of large ones are computed before
+            flat[place] = before
+            run()
+            assert not result

@@ -111,8 +111,6 @@ def _interpreted(program: Program, nodes: Sequence[Node]) -> None:
     (node,) = nodes
     if node.primitive.is_constant:
         program.constant(node.output, np.ascontiguousarray(node.attrs["value"]))
-    elif overflow.checks(node):
-        overflow.check(program, node)
     elif not any(v.type == TOKEN for v in node.outputs):
         program.interpret(node)
 

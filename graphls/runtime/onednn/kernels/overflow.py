@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from graphls.runtime.onednn.kernels.reductions import REDUCE_SUM, by_row, in_row
 from graphls.runtime.onednn.late_products import is_bounded_by_operands
 from graphls.runtime.onednn.multiples import factors
 from graphls.runtime.onednn.numpy_nodes import OnArrays
-from graphls.runtime.onednn.program.arena import Buffer
+from graphls.runtime.onednn.program.arena import LINE, Buffer
 from graphls.runtime.onednn.program.bound import Binding
 from graphls.runtime.onednn.program.calls import Array, View
 from graphls.runtime.onednn.program.program import COMPUTED, Group, Program
@@ -57,13 +57,16 @@ class _Checked(NamedTuple):
 def overflow_checks(nodes: Sequence[Node], definer: Mapping[Value, Node]) -> Iterator[Group]:
     """The groups of checks that read others in place of a value, which they need not compute.
 
-    Those are the array that a number multiplies, and the operands of a product that is larger than they are.
+    Those are the array that a number multiplies, and the operands of a product that is larger than they are. A check
+    asks for its operands in the order in which they are scheduled: that of the parameters would ask for the gradient of
+    the first layer first, so that the gradients of all images would be there before those of all kernels.
     """
+    places = {value: place for place, node in enumerate(nodes) for value in node.outputs}
     for node in filter(checks, nodes):
         checked = [_checked(v, definer) for v in _operands(node)]
-        if any(each.number is not None or each.product is not None for each in checked):
-            reads = dict.fromkeys(v for each in checked for v in each.reads)
-            yield Group((node,), tuple(reads), node.outputs, partial(_check, node, checked))
+        reads = dict.fromkeys(v for each in checked for v in each.reads)
+        inputs = sorted(reads, key=lambda v: places.get(v, -1))
+        yield Group((node,), tuple(inputs), node.outputs, partial(_check, node, checked))
 
 
 def _checked(value: Value, definer: Mapping[Value, Node]) -> _Checked:
@@ -72,16 +75,12 @@ def _checked(value: Value, definer: Mapping[Value, Node]) -> _Checked:
     return _Checked(array, number, product if is_bounded_by_operands(product) else None)
 
 
-def check(program: Program, node: Node) -> None:
-    """The rule of an overflow check: a sum for each row of each operand, in whatever layout it has."""
-    _check(node, [_Checked(v) for v in _operands(node)], program)
-
-
 def _check(node: Node, checked: Sequence[_Checked], program: Program) -> None:
     floats = [each for each in checked if each.array.type.dtype in COMPUTED and each.array.type.size]
     flags = [program.raw[each.array] for each in checked if each.array.type.dtype is bool_]
     squares: dict[Buffer, View] = {}
-    terms = [_term(program, each, node, squares) for each in dict.fromkeys(floats)]
+    neighbours = _Neighbours(program)
+    terms = [_term(program, each, node, squares, neighbours) for each in dict.fromkeys(floats)]
     program.raw[node.output] = result = Buffer(node.output.type.nbytes)
     program.append(Check(node, terms, flags, result))
 
@@ -113,13 +112,36 @@ class _Term(NamedTuple):
         yield from () if self.number is None else (self.number,)
 
 
-def _term(program: Program, checked: _Checked, node: Node, squares: dict[Buffer, View]) -> _Term:
+class _Neighbours:
+    """Small arrays, one behind the other between zeros, so that one sum of squares bounds all of them."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.end = FEW * 4
+        self.all: View | None = None
+
+    def including(self, array: View, value: Value) -> View:
+        """The array itself, or all of which it is one from now on."""
+        size = -(-array.buffer.size // LINE) * LINE
+        if array.layout.dtype != F32 or size > FEW * 4 or not self.program.may_move(value, array.buffer):
+            return array
+        if self.all is None or self.end + size > FEW * 4:
+            self.all, self.end = self.program.fixed(np.zeros(FEW, np.float32), Descriptor.plain((FEW,))), 0
+        array.buffer.within, array.buffer.begin = self.all.buffer, self.end
+        self.end += size
+        return self.all
+
+
+def _term(
+    program: Program, checked: _Checked, node: Node, squares: dict[Buffer, View], neighbours: _Neighbours
+) -> _Term:  # fmt: skip
     number = None if checked.number is None else program.plain(checked.number).buffer
     if checked.product is None:
         view = program.stored(checked.array)
         rows = View(view.buffer, in_rows(view.layout))
         is_small = prod(rows.layout.shape) <= FEW
-        return _Term(number, (_Bound(rows if is_small else by_row(program, rows, REDUCE_SUM, F32)),), rows)
+        sums = neighbours.including(rows, checked.array) if is_small else by_row(program, rows, REDUCE_SUM, F32)
+        return _Term(number, (_Bound(sums),), rows)
     operands = dict.fromkeys(checked.product.inputs)
     floats = {v: program.stored(v) for v in operands if v.type.dtype is float32}
     integers = {v: program.raw[v] for v in operands if v not in floats}
@@ -193,13 +215,14 @@ class Check(OnArrays):
         """The call on the arrays of a binding."""
         sizes: dict[object, _Size] = {}
         tests = [_test(binding, term, sizes) for term in self.terms]
-        numbers = [test.number for test in tests if test.number is not None]
+        multipliers = dict.fromkeys(term.number for term in self.terms if term.number is not None)
+        numbers = [binding.array(buffer, _NUMBER) for buffer in multipliers]
         flags = [binding.array(buffer, Type(bool_, (buffer.size,))) for buffer in self.flags]
         result = binding.array(self.result, self.node.output.type)
         return partial(_run, list(sizes.values()), numbers, tests, flags, result)
 
 
-_Size = Callable[[], float]
+_Size = partial[Any]
 
 
 class _Test(NamedTuple):
@@ -219,7 +242,8 @@ class _Test(NamedTuple):
 
 
 def _are_small(sizes: Iterable[_Size]) -> bool:
-    return sum(abs(float(size())) for size in sizes) < LARGEST
+    """Whether these sum up to less than infinity, by no loop of Python, as there are hundreds."""
+    return sum(map(abs, map(float, map(partial.__call__, sizes)))) < LARGEST
 
 
 def _test(binding: Binding, term: _Term, sizes: dict[object, _Size]) -> _Test:
@@ -243,7 +267,7 @@ def _size(array: Array, are_squares: bool) -> _Size:
     """The sum of squares; of the elements themselves where they are squares, or bfloat16, for which BLAS has none."""
     if array.dtype != np.float32:
         return partial(np.add.reduce, array)
-    return partial(np.dot, array, np.ones_like(array) if are_squares else array)
+    return partial(array.dot, np.ones_like(array) if are_squares else array)
 
 
 def _run(

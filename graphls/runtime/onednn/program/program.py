@@ -161,6 +161,10 @@ class Program:
         """Whether a buffer may lie anywhere: nothing outside is bound to it, and a call of this program writes it."""
         return not buffer.is_outside and buffer.within is None and buffer in self._written
 
+    def may_move(self, value: Value, buffer: Buffer) -> bool:
+        """Whether the buffer of a value may lie anywhere, as nothing outside reads it either."""
+        return self._leaving is not None and value not in self._leaving and self._is_free(buffer)
+
     def _free_result(self, value: Value) -> Buffer:
         """A buffer outside for a value, in whatever layout it has."""
         view = self.read(value) if value in self.views else None
