@@ -108,10 +108,9 @@ fuzz: $(VENV)/.installed-test
 	$(RUN) -m tests.fuzz programs --count 2000 --engine onednn
 	$(RUN) -m tests.fuzz pairs --count 5041
 	$(RUN) -m tests.fuzz onnx --count 2000
-	$(RUN) -m tests.fuzz onnx --count 2000 --engine openvino
 	$(RUN) -m tests.fuzz onnx --count 2000 --engine numpy
 	$(RUN) -m tests.files.damaged --count 1000
-	$(RUN) -m tests.fuzz pairs --count 20164 --engine openvino
+	$(RUN) -m tests.fuzz pairs --count 20164 --engine onednn
 	$(RUN) -m tests.fuzz control-flow --count 2000
 	$(RUN) -m tests.kills --steps session plan held
 	$(RUN) -m tests.kills --steps session plan held --count 200 --engine onednn
@@ -143,7 +142,7 @@ $(addprefix $(VENV)/.installed-,docs dist gallery): $(VENV)/.installed-%: $(PACK
 	touch $@
 
 .venv-peers/.installed-peers: $(PACKAGES) benchmarks/peers/constraints.txt
-	$(MAKE) .venv-peers/.installed-demo VENV=.venv-peers RUNTIME=cpu,openvino,onednn,mpi
+	$(MAKE) .venv-peers/.installed-demo VENV=.venv-peers RUNTIME=cpu,onednn,mpi
 	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check --retries 1 \
 		--extra-index-url $(TORCH) --constraint benchmarks/peers/constraints.txt torch jax onnxscript
 	touch $@

@@ -27,7 +27,7 @@ settings.load_profile("fixed")
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 WORKERS = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-ON_ALL_CORES = {"backends", "bundles", "networks", "openvino", "sharing", "steps"}
+ON_ALL_CORES = {"backends", "bundles", "networks", "sharing", "steps"}
 """The folders in which it matters that steps compute on several threads; tests of the whole project do so as well."""
 
 

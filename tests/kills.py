@@ -18,7 +18,6 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,6 +29,7 @@ from graphls.amp import DynamicLossScaleManager
 from graphls.dataset import NumpySlicesDataset
 from graphls.passes.schedule.partition import Partition
 from graphls.runtime import target
+from graphls.runtime.onednn.engine import Onednn
 from graphls.train.callbacks.callback import Callback
 from graphls.train.callbacks.checkpoint import CheckpointConfig, ModelCheckpoint
 from graphls.train.callbacks.stopping import OnRequestExit
@@ -103,16 +103,16 @@ class PlanTraining(Training):
     partition = staticmethod(everywhere())
 
     def made(self) -> Model:
-        """A model whose step is a plan; by default OpenVINO computes in it where that is installed."""
+        """A model whose step is a plan; by default oneDNN computes in it where that is installed."""
         net = nn.SequentialCell(nn.Dense(4, 16), nn.ReLU(), Host(), nn.Dropout(p=0.2), nn.Dense(16, 2))
         scale = DynamicLossScaleManager(2.0**127, 2, 2)
-        engine = self.engine or ("openvino" if find_spec("openvino") else "numpy")
+        engine = self.engine or ("onednn" if Onednn().version() else "numpy")
         optimizer = nn.Adam(net.trainable_params(), 0.01)
         return Model(net, nn.MSELoss(), optimizer, loss_scale_manager=scale, amp_level="O0", engine=engine)
 
 
 class HeldTraining(PlanTraining):
-    """The same, whose update is small: in OpenVINO it always runs, and the flag says which buffers count."""
+    """The same, whose update is small: it always runs, and the flag says which buffers count."""
 
     partition = Partition
 

@@ -51,7 +51,6 @@ EXCEPTIONS: set[tuple[str, str]] = set()
 LATE = {
     "onnx": "a runtime, which takes longer to load than all of graphls",
     "onnxruntime": "a runtime",
-    "openvino": "a runtime",
     "IPython": "only for notebooks that run as programs, and so is traitlets",
     "traitlets": "of IPython",
     "networkx": "only for what goes wrong, and for large pages",
@@ -78,7 +77,7 @@ PUBLIC = (
 PAGE = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
 PICTURE = PAGE.partition("## Layers of packages")[2]
 ARROWS = re.findall(r"^    (\w+) --> (\w+)$", PAGE, re.MULTILINE)
-RUNTIMES = ("onnx", "onnxruntime", "openvino")
+RUNTIMES = ("onnx", "onnxruntime")
 OF_ONNX = (
     "graphls.runtime", "graphls.step.export.inference_model", "graphls.step.export.predict",
     "graphls.step.export.step_model", "graphls.step.export.write", "graphls.cli.training", "graphls.onnx.importing",

@@ -33,7 +33,7 @@ KNOWN: dict[str, tuple[str, ...]] = {
         "distributed.shard_reads._counted",
     ),
     "changed by who compiles, which one thread at a time does": (
-        "runtime.openvino.runtime._threads", "runtime.engine_choice._unwritten", "step.lint._warned",
+        "runtime.engine_choice._unwritten", "step.lint._warned",
         "frontend.trace.rewriting.functions._codes", "frontend.trace.rewriting.sources._files",
     ),
     "each change is one assignment or one call into C": (

@@ -54,8 +54,6 @@ class Framework(Protocol):
 CONTENDERS = (
     Contender("graphls", "graphls"),
     Contender("graphls-scaled", "graphls", "scaled"),
-    Contender("openvino", "graphls", engine="openvino"),
-    Contender("openvino-scaled", "graphls", "scaled", engine="openvino"),
     Contender("onednn", "graphls", engine="onednn"),
     Contender("onednn-scaled", "graphls", "scaled", engine="onednn"),
     Contender("torch-eager", "torch"),
@@ -64,7 +62,6 @@ CONTENDERS = (
     Contender("torch-compile", "torch", compiled=True, fused=True),
     Contender("jax", "jax"),
     Contender("graphls-bfloat16", "graphls", "bfloat16"),
-    Contender("openvino-bfloat16", "graphls", "bfloat16", engine="openvino"),
     Contender("onednn-bfloat16", "graphls", "bfloat16", engine="onednn"),
     Contender("torch-autocast", "torch", "bfloat16", fused=True),
     Contender("torch-autocast-channels-last", "torch", "bfloat16", channels_last=True, fused=True),

@@ -17,9 +17,8 @@ warnings.filterwarnings("ignore", message="Gradients in float32 need no loss sca
 
 def load(contender: Contender) -> None:
     """Import what graphls imports when it first needs it."""
-    for package in ("onnx", "onnxruntime", "openvino" if contender.engine == "openvino" else ""):
-        if package:
-            import_module(package)
+    for package in ("onnx", "onnxruntime"):
+        import_module(package)
 
 
 class Training:

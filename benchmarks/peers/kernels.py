@@ -1,4 +1,4 @@
-"""Times of the kernels of a step of graphls: `python -m benchmarks.peers.kernels resnet18 openvino`."""
+"""Times of the kernels of a step of graphls: `python -m benchmarks.peers.kernels resnet18 onednn`."""
 
 from __future__ import annotations
 

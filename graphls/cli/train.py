@@ -75,7 +75,7 @@ def _add_run(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--no-checkpoints", help="save no checkpoints", **off)  # type: ignore[arg-type]
     group.add_argument("--seed", type=int, default=0, help="the seed of the order of rows and of dropout")
     group.add_argument(
-        "--engine", help="the engine of the steps on a CPU, such as openvino, or auto; see docs/engines.md"
+        "--engine", help="the engine of the steps on a CPU, such as onednn, or auto; see docs/engines.md"
     )
     group.add_argument("--device", choices=["cpu", "cuda"], help="the device of the steps")
 

@@ -30,7 +30,7 @@ class ArrayBinding(Protocol):
 
 
 class ArrayPart(BoundStates):
-    """One segment; each state that it writes has two buffers, as no engine of this kind writes in place.
+    """One segment.
 
     `small` inputs and outputs of the step are copied to and from arrays that stay bound, others are bound in each step.
     """

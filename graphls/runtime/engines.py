@@ -16,7 +16,6 @@ from graphls.ir.engines import register_engine
 from graphls.ir.graph import Node
 from graphls.ir.plan import Segment
 from graphls.runtime.onednn.engine import Onednn
-from graphls.runtime.openvino.engine import Openvino
 
 if TYPE_CHECKING:
     from graphls.runtime.engine import Part, PlanContext, ProfiledPart
@@ -153,5 +152,5 @@ class Ranks:
         return RanksPart(segment, context)
 
 
-for engine in (OnnxRuntime(), Onednn(), Openvino(), Numpy(), Host(), Ranks()):
+for engine in (OnnxRuntime(), Onednn(), Numpy(), Host(), Ranks()):
     register_engine(engine)

@@ -40,9 +40,8 @@ DAMAGES: dict[str, Callable[[Parts], Parts]] = {
     "no states": _table(lambda table: table.update(states={})),
     "states in a list": _table(lambda table: table.update(states=[])),
     "strange writes": _table(lambda table: table.update(writes={name: "strange" for name in table["writes"]})),
-    "strange fault": _table(lambda table: table.update(fault="strange")),
-    "node beyond the last": _table(lambda table: table.update(guarded=[10**6])),
-    "node before the first": _table(lambda table: table.update(guarded=[-1])),
+    "node beyond the last": _table(lambda table: table.update(host=[[10**6, "x"]])),
+    "node before the first": _table(lambda table: table.update(host=[[-1, "x"]])),
     "node by name": _table(lambda table: table.update(host=[["first", "name"]])),
 }
 

@@ -82,7 +82,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 @pytest.fixture(autouse=True)
 def installed(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """The registered engines: those of this file instead of those that may be installed."""
-    others = {name: engine for name, engine in engines._engines.items() if name not in ("onednn", "openvino")}
+    others = {name: engine for name, engine in engines._engines.items() if name != "onednn"}
     registered = {**others, "picky": Picky(), "absent": Absent(), "rapid": Rapid()}
     monkeypatch.setattr(engines, "_engines", registered)
     return registered

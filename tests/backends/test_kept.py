@@ -128,7 +128,7 @@ def test_arrays_that_a_model_does_not_hold_are_kept(
 
 
 class Small(nn.Cell):
-    """A table, whose indices are guarded, as the optimizer's state, and as few nodes as are kept."""
+    """A table as the optimizer's state, and as few nodes as are kept."""
 
     def __init__(self) -> None:
         super().__init__()

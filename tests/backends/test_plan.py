@@ -256,25 +256,3 @@ def test_pieces_of_a_large_plan_write_states_in_place_where_nothing_reads_them_l
     step = trained(True, monkeypatch)
     swapped = plan_of(Partition(least=0).run(step.graph)).swapped
     assert not swapped & {p.name for p in step.parameters.values() if p.requires_grad}
-
-
-def test_large_updates_are_left_to_the_engine_that_writes_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("openvino")
-    network = nn.SequentialCell(nn.Dense(8, 64), nn.ReLU(), nn.Dense(64, 4))
-    loss = nn.WithLossCell(network, nn.MSELoss())
-    cell = nn.TrainOneStepCell(loss, nn.Momentum(network.trainable_params(), 0.1, 0.9)).set_train()
-    x, y = np.ones((4, 8), np.float32), np.zeros((4, 4), np.float32)
-    whole = graphls.compile(cell, x, y, engine="openvino")
-    assert [row.engine for row in whole.plan.segments] == ["openvino"]
-    monkeypatch.setattr("graphls.runtime.target.Partition", lambda engine, skips: Partition(engine, skips, 1024))
-    apart = graphls.compile(cell, x, y, engine="openvino")
-    assert [row.engine for row in apart.plan.segments] == ["openvino", "onnxruntime"]
-    assert {w.state.name for w in apart.plan.graph.writes if w.in_place} >= {p.name for p in network.trainable_params()}
-    first = [p.asnumpy().copy() for p in cell.get_parameters()]
-    apart(x, y)
-    after = [p.asnumpy().copy() for p in cell.get_parameters()]
-    for parameter, value in zip(cell.get_parameters(), first, strict=True):
-        parameter.set_data(graphls.Tensor(value))
-    whole(x, y)
-    for parameter, value in zip(cell.get_parameters(), after, strict=True):
-        np.testing.assert_allclose(parameter.asnumpy(), value, rtol=1e-5, atol=1e-7)

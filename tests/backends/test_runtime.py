@@ -16,7 +16,6 @@ from graphls import nn
 from graphls.ir.errors import GraphRuntimeError
 from graphls.runtime.onnxruntime import runtime
 from graphls.runtime.onnxruntime.runtime import check_provider
-from graphls.runtime.openvino.runtime import load_openvino
 
 X = np.ones((2, 3), np.float32)
 
@@ -86,9 +85,8 @@ def initialization_failed(cause: BaseException) -> ImportError:
     return error
 
 
-@pytest.mark.parametrize("name", ["onnxruntime", "openvino"])
-def test_a_package_that_cannot_be_loaded_is_not_said_to_be_missing(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    load = {"onnxruntime": runtime.load_runtime, "openvino": load_openvino}[name]
+def test_a_package_that_cannot_be_loaded_is_not_said_to_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    name, load = "onnxruntime", runtime.load_runtime
     with monkeypatch.context() as patch:
         loading_raises(patch, name, initialization_failed(OSError("libfoo.so")))
         with pytest.raises(GraphRuntimeError, match=r"is installed and cannot be loaded \(initialization failed\)"):
@@ -102,8 +100,7 @@ def test_a_package_that_cannot_be_loaded_is_not_said_to_be_missing(monkeypatch: 
         load()
 
 
-@pytest.mark.parametrize("name", ["onnxruntime", "openvino"])
-def test_an_interrupt_while_a_package_is_loaded_stays_one(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    loading_raises(monkeypatch, name, initialization_failed(KeyboardInterrupt()))
+def test_an_interrupt_while_a_package_is_loaded_stays_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    loading_raises(monkeypatch, "onnxruntime", initialization_failed(KeyboardInterrupt()))
     with pytest.raises(KeyboardInterrupt):
-        {"onnxruntime": runtime.load_runtime, "openvino": load_openvino}[name]()
+        runtime.load_runtime()

@@ -120,8 +120,8 @@ def results(own: float) -> list[Result]:
     return [
         result("graphls", "graphls", "float32", own, 200.0),
         result("graphls-scaled", "graphls", "scaled", own + 3.0),
-        result("openvino", "graphls", "float32", own - 2.0, 250.0),
-        result("openvino-scaled", "graphls", "scaled", (own - 2.0) * 1.01),
+        result("onednn", "graphls", "float32", own - 2.0, 250.0),
+        result("onednn-scaled", "graphls", "scaled", (own - 2.0) * 1.01),
         result("torch-eager", "torch", "float32", 14.0, 500.0),
         result("torch-compile", "torch", "float32", 12.0, 600.0, 30.0),
         result("jax", "jax", "float32", 13.0),
@@ -133,7 +133,7 @@ def results(own: float) -> list[Result]:
 
 def test_a_row_comes_to_ratios_of_the_best() -> None:
     compared = compare("row", results(10.0))
-    assert compared.graphls is not None and compared.graphls.contender == "openvino"
+    assert compared.graphls is not None and compared.graphls.contender == "onednn"
     assert compared.peer is not None and compared.peer.contender == "torch-compile"
     numbers = compared.speed, compared.low_speed, compared.scaling, compared.memory, compared.first_step
     assert numbers == pytest.approx((1.5, 0.75, 1.01, 2.0, 30.0))
@@ -148,7 +148,7 @@ def test_the_worst_row_is_the_first() -> None:
     lines = summary({"fine": results(6.0), "empty": [], "slow": results(22.0), "even": results(14.0)}).splitlines()
     assert [line.split()[1] for line in lines[2:]] == ["slow", "even", "fine", "empty"]
     assert lines[2].split("|")[2:8] == [
-        " 20 (openvino) ", " 12 (torch-compile)   ", " 0.60           ",
+        " 20 (onednn) ", " 12 (torch-compile)   ", " 0.60           ",
         " 8 (graphls-bfloat16) ", " 6 (torch-autocast) ", " 0.75               ",
     ]  # fmt: skip
 

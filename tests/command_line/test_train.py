@@ -371,7 +371,7 @@ def test_data_that_memory_does_not_hold(capsys: pytest.CaptureFixture[str]) -> N
         (["--clip-norm", "1", "--clip-value", "1"], "Gradients are clipped by --clip or by --clip-value, not both."),
         (["--accumulate-steps", "0"], "--accumulate-steps is a number of 1 or more, not 0."),
         (["--ema-decay", "1"], "--ema-decay is a number between 0 and 1, not 1.0."),
-        (["--engine", "opnvino"], "There is no engine 'opnvino'; did you mean 'openvino'"),
+        (["--engine", "onedn"], "There is no engine 'onedn'; did you mean 'onednn'"),
         (["--resume"], "There is no checkpoint in out.checkpoints to go on from; train without --resume."),
         (["-o", "."], "cannot be written: . is a directory."),
         (["-o", "m.onnx/x.onnx"], "m.onnx is no directory."),

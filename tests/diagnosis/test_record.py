@@ -44,8 +44,7 @@ def states(step: graphls.Compiled) -> dict[str, Any]:
 
 
 KINDS: dict[str, dict[str, Any]] = {
-    "one": {}, "numpy": {"engine": "numpy"}, "openvino": {"engine": "openvino"}, "reference": {"backend": "numpy"},
-    "onednn": {"engine": "onednn"},
+    "one": {}, "numpy": {"engine": "numpy"}, "onednn": {"engine": "onednn"}, "reference": {"backend": "numpy"},
 }  # fmt: skip
 
 
@@ -53,28 +52,27 @@ KINDS: dict[str, dict[str, Any]] = {
 @pytest.mark.filterwarnings("ignore:Gradients in bfloat16")
 @pytest.mark.parametrize("dtype", [graphls.float16, graphls.bfloat16], ids=str)
 def test_the_values_are_those_of_the_next_step(dtype: Any, options: dict[str, Any]) -> None:
-    if options.get("engine") == "openvino":
-        pytest.importorskip("openvino")
     if options.get("engine") == "onednn" and not Onednn().version():
-        pytest.skip("oneDNN is not here")
+        pytest.skip("oneDNN is not installed")
     step = step_of(dtype, **options)
     step(X, Y)
     before = states(step)
     recording = step.record(X, Y)
     assert all(np.array_equal(value, before[name]) for name, value in states(step).items())
     loss = step(X, Y)[0].asnumpy()
-    assert recording[step.graph.outputs[0].name].mean == float(loss), "dropout draws what the step draws"
+    assert recording[step.graph.outputs[0].name].mean == pytest.approx(float(loss), rel=1e-6), "dropout draws the same"
     updated = [w for w in step.graph.writes if w.state.name == "first.weight"]
     assert recording["@first.weight"].mean == pytest.approx(before["first.weight"].mean(), rel=1e-6)
     inner = [v for v in recording if v.type.shape == (8, 4) and v.name == updated[0].value.name]
     after = states(step)["first.weight"]
-    assert [(recording[v].minimum, recording[v].maximum) for v in inner[:1]] == [(after.min(), after.max())]
+    for v in inner[:1]:  # what leaves a kernel of oneDNN is rounded
+        assert (recording[v].minimum, recording[v].maximum) == pytest.approx((after.min(), after.max()), rel=1e-6)
 
 
-@pytest.mark.parametrize("engine", ["onnxruntime", "openvino"])
+@pytest.mark.parametrize("engine", ["onnxruntime", "onednn"])
 def test_an_overflow_is_seen_where_it_begins_and_the_skipped_update_is_not_there(engine: str) -> None:
-    if engine == "openvino":  # which makes the new states of so small an update, and leaves them
-        pytest.importorskip("openvino")
+    if engine == "onednn" and not Onednn().version():
+        pytest.skip("oneDNN is not installed")
     step = step_of(scale=2.0**24, engine=engine)
     recording = step.record(X, Y)
     first = recording.not_finite[0]

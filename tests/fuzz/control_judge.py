@@ -7,7 +7,6 @@ import linecache
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.util import find_spec
 from random import Random
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +17,8 @@ import graphls
 from graphls import GraphlsError, Parameter, Tensor, nn, ops
 from graphls.context import PYNATIVE_MODE, reset_context, set_context
 from graphls.frontend.tensors.pytree import leaves
+from graphls.runtime.engines import OnnxRuntime
+from graphls.runtime.onednn.engine import Onednn
 from tests.fuzz.control_flow import source
 from tests.fuzz.judge import FAULTS, Verdict, is_refused
 
@@ -54,7 +55,8 @@ class Inputs:
 
 def engines() -> str:
     """What can run the constructs here: step by step, NumPy, and the runtimes that are installed."""
-    return ",".join([EAGER, "numpy", *(name for name in ("onnxruntime", "openvino") if find_spec(name))])
+    versions = {"onnxruntime": OnnxRuntime().version(), "onednn": Onednn().version()}
+    return ",".join([EAGER, "numpy", *(name for name, version in versions.items() if version)])
 
 
 def judge_control_flow(seed: int, engine: str) -> Verdict:

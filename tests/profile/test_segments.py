@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -14,21 +13,15 @@ import graphls
 from graphls import ops
 from graphls.ir import engines, walk
 from graphls.ir.errors import GraphRuntimeError
-from graphls.runtime import profiled_plan
 from graphls.runtime.engines import Numpy
 from graphls.runtime.onednn.engine import Onednn
 from graphls.runtime.onnxruntime import profiled
-from graphls.runtime.openvino.profiled import ProfiledOpenvinoPart
 from tests.backends.test_plan import X, Y, states, trained
 from tests.profile.test_measure import dropout
 from tests.profile.test_report import check_nesting, check_trace
 
-NEEDS_OPENVINO = pytest.mark.skipif(find_spec("openvino") is None, reason="OpenVINO is not installed")
 NEEDS_ONEDNN = pytest.mark.skipif(not Onednn().version(), reason="oneDNN is not installed")
-ENGINES = [
-    "onnxruntime", "numpy", "mixed", pytest.param("openvino", marks=NEEDS_OPENVINO),
-    pytest.param("onednn", marks=NEEDS_ONEDNN),
-]  # fmt: skip
+ENGINES = ["onnxruntime", "numpy", "mixed", pytest.param("onednn", marks=NEEDS_ONEDNN)]
 
 
 def settled(engine: str, monkeypatch: pytest.MonkeyPatch) -> graphls.Compiled:
@@ -78,7 +71,7 @@ def test_the_times_of_segments_add_up(engine: str, monkeypatch: pytest.MonkeyPat
             assert begin - 1e-9 <= kernel.start <= kernel.start + kernel.seconds <= end + 2e-6
     text = str(profile)
     assert "(between them)" in text and " if false" in text and "ms under the profiler are between the segments" in text
-    assert ("NumPy" in text) == (engine in ("numpy", "mixed")) and ("OpenVINO 2" in text) == (engine == "openvino")
+    assert ("NumPy" in text) == (engine in ("numpy", "mixed"))
     assert ("oneDNN 3" in text) == (engine == "onednn")
     assert ("ONNX Runtime" in text) == (engine != "numpy")
     assert "if false" in profile._repr_html_()
@@ -181,27 +174,3 @@ def test_nothing_is_left_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyP
     with pytest.raises(ZeroDivisionError):
         step.profile(X, Y, steps=1)
     assert list(tmp_path.iterdir()) == []
-
-
-@NEEDS_OPENVINO
-def test_what_looks_at_indices_belongs_to_the_nodes_that_take_them() -> None:
-    x, i = np.arange(12, dtype=np.float32).reshape(4, 3), np.array([1, 2], np.int32)
-    for function in (lambda x, i: x[i] * 2, lambda x, i: ops.gather(x, i, 0) * ops.gather(x, i + 1, 0)):
-        step = graphls.compile(function, x, i, engine="openvino")
-        kernels = [k for run in step.profile(x, i, steps=1).runs for k in run.kernels]
-        assert kernels and all(k.node for k in kernels)
-
-
-@NEEDS_OPENVINO
-def test_the_time_in_which_an_engine_notes_its_times_is_no_part_of_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [0.0]
-    noted = ProfiledOpenvinoPart.end
-
-    def end(self: Any) -> Any:
-        now[0] += 1000
-        return noted(self)
-
-    monkeypatch.setattr(profiled_plan, "perf_counter", lambda: now[0])
-    monkeypatch.setattr(ProfiledOpenvinoPart, "end", end)
-    step = graphls.compile(lambda x: ops.exp(x) * 2, X, engine="openvino")
-    assert step.profile(X, steps=2).step_seconds < 1000

@@ -95,7 +95,7 @@ def test_a_child_of_a_bare_fork_ends_by_itself(use: str) -> None:
     assert (done.returncode, sorted(done.stdout.split("\n"))) == (7, ["", "of C", "of Python"]), done.stderr
 
 
-@pytest.mark.parametrize("engine", ["onnxruntime", "openvino", "onednn"])
+@pytest.mark.parametrize("engine", ["onnxruntime", "onednn"])
 def test_a_child_waits_for_no_random_numbers_of_its_parent(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if not find_engine(engine).version():
         pytest.skip(f"{engine} is not installed")

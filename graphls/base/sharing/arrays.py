@@ -20,8 +20,8 @@ LEAST = 4096
 def empty(shape: tuple[int, ...], dtype: Any) -> Array:
     """An array without values in row-major order.
 
-    NumPy's own large arrays begin 16 bytes after a page, so that every vector of them lies on two lines: products of
-    OpenVINO took 10 to 35 % longer with them, and updates of ONNX Runtime 4 %.
+    NumPy's own large arrays begin 16 bytes after a page, so that every vector of them lies on two lines: updates of
+    ONNX Runtime took 4 % longer with them.
     """
     return _aligned(np.empty, shape, dtype)
 

@@ -44,8 +44,7 @@ class Cut:
     """
 
     def __init__(
-        self, graph: Graph, engine: str, least: int, bucket: int, deferred: Set[Value] = frozenset(),
-        on_host: bool = True,
+        self, graph: Graph, engine: str, bucket: int, deferred: Set[Value] = frozenset(), on_host: bool = True,
     ) -> None:  # fmt: skip
         # A stack does not leave its segment, so that a graph with stacks is for one engine.
         has_stacks = any(v.type.stacked for node in graph.nodes for v in node.outputs)
@@ -59,8 +58,6 @@ class Cut:
         self.deferred = deferred
         preferred_engine = find_engine(self.preferred)
         self.takes = preferred_engine.takes
-        is_much = sum(write.state.type.nbytes for write in graph.writes) >= least
-        self.updates_apart = is_much and not (preferred_engine.writes_in_place or preferred_engine.runs_python)
         self.free = {v: node for node in self.nodes if _is_free(node) for v in node.outputs}
         self.engine = {node: self.chosen(node) for node in self.nodes if not _is_free(node)}
         if DEFAULT in self.engine.values() and not isinstance(preferred_engine, Interprets):
@@ -74,8 +71,6 @@ class Cut:
             return RANKS if find_engine(RANKS).takes(node) else HOST
         if not self.deferred.isdisjoint(node.outputs):
             return self.preferred
-        if self.updates_apart and node.phase == "update":
-            return DEFAULT
         return self.preferred if self.takes(node) else DEFAULT
 
     def branch(self, least: int) -> Node | None:

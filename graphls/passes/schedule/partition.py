@@ -49,11 +49,10 @@ class Partition:
         }  // update
         @w <- %w in place
 
-    `engine` runs the nodes that it takes, "onnxruntime" the others, and host calls run in Python. Large updates run on
-    "onnxruntime" where the engine cannot write in place, as each of their states would need two buffers; small ones
-    become selections where the engine takes the branches of a `cond`, but no `cond`. With `skips`, the largest `cond`
-    whose branches write states stands alone: the host reads its flag and runs the segments of one branch. For a small
-    update the host only commits the new states, which lie in second buffers, or keeps the old ones. A graph that is one
+    `engine` runs the nodes that it takes, "onnxruntime" the others, and host calls run in Python. A small `cond`
+    becomes selections where the engine takes its branches, but no `cond`. With `skips`, the largest `cond` whose
+    branches write states stands alone: the host reads its flag and runs the segments of one branch. For a small update
+    the host only commits the new states, which lie in second buffers, or keeps the old ones. A graph that is one
     segment of "onnxruntime" is not changed. States are written in place only where no later segment reads the old
     value, and after all calls of Python, which may fail.
 
@@ -84,7 +83,7 @@ class Partition:
             deferred = self.deferred(live)
             # A flag that chooses between equal values is dead now.
             live = Dce().run(selected(live, self.may_select, deferred))
-        cut = Cut(live, self.engine, self.large, self.bucket, deferred, self.skips)
+        cut = Cut(live, self.engine, self.bucket, deferred, self.skips)
         branch = cut.branch(0 if cut.is_large else self.large) if self.skips else None
         if branch is None and set(cut.engine.values()) <= {DEFAULT} and not cut.is_large:
             return graph

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import accumulate
-from operator import mul
 
 import numpy as np
 from onnx import GraphProto
 
 from graphls.ir.graph import Node, Value, uses
 from graphls.ir.types import Type, bool_, float32
-from graphls.primitives.convolution import ConvolutionWeightGradient
-from graphls.primitives.reduction import reduced
 from graphls.runtime.lowering.values import Values
 
 PART = 64
@@ -21,36 +17,26 @@ PART = 64
 LEAST = 1 << 14
 """Elements from which on a product is bounded by its operands."""
 
-MANY = 1 << 17
-"""Elements from which on a norm may be computed from the norms of rows, which takes one kernel more."""
-
-FEWEST_ROWS = 16
-
 LARGEST = float(np.finfo(np.float32).max) / 8
 """A computed bound below this is valid in spite of rounding."""
 
 
-def any_not_finite(e: Values, values: Sequence[Value], is_finite: str = "") -> str:
+def any_not_finite(e: Values, values: Sequence[Value]) -> str:
     """True if a float tensor among `values` has an infinity or nan.
 
     The sum of absolute values bounds every element of a tensor, and the product of Euclidean norms every element of
     a matrix product or a gradient of kernels (Cauchy and Schwarz), which costs a pass over the operands only; elements
     that are added to zeros by index are bounded by their sum of absolute values. If the sum of all bounds is finite,
     nothing else runs; else an If checks every element. On a GPU, for which an If would wait, every element is checked
-    at once. `is_finite` is the result of `are_bounded`, if that has been computed.
+    at once.
     """
     if e.is_gpu or not values:
         return _exact_check(e, values) if values else e.const(False)
-    is_finite = is_finite or are_bounded(e, values)
+    is_finite = e.Less(Bound(e, values).number(), e.const(LARGEST, float32))
     flags = [_part(e, is_finite, values[i : i + PART]) for i in range(0, len(values), PART)]
     while len(flags) > 1:
         flags[:2] = [e.Or(flags[0], flags[1])]
     return flags[0]
-
-
-def are_bounded(e: Values, values: Sequence[Value]) -> str:
-    """True if the sum of all bounds of float tensors is finite, and so each of their elements."""
-    return e.Less(Bound(e, values).number(), e.const(LARGEST, float32))
 
 
 def _part(e: Values, is_finite: str, values: Sequence[Value]) -> str:
@@ -64,7 +50,7 @@ def _part(e: Values, is_finite: str, values: Sequence[Value]) -> str:
 
 
 def _compute_deferred(e: Values, values: Iterable[Value]) -> None:
-    """Compute in this branch the values that are deferred to the check, or recomputed for it."""
+    """Compute in this branch the values that are deferred to the check."""
     check = e.node
     e.each(dict.fromkeys(node for value in values for node in _deferred_nodes(e, value)))
     e.node = check
@@ -72,13 +58,8 @@ def _compute_deferred(e: Values, values: Iterable[Value]) -> None:
 
 def _deferred_nodes(e: Values, value: Value) -> list[Node]:
     """The node of a value that is deferred to the check, behind those of its operands."""
-    node = _deferred_node(e, value)
+    node = e.deferred.get(value)
     return [] if node is None else [*(n for v in node.inputs for n in _deferred_nodes(e, v)), node]
-
-
-def _deferred_node(e: Values, value: Value) -> Node | None:
-    """The node of a value, if it is computed in the check alone or once more for it."""
-    return e.deferred.get(value) or e.recomputed.get(value)
 
 
 def _exact_check(e: Values, values: Sequence[Value]) -> str:
@@ -99,7 +80,7 @@ class Bound:
 
     def __init__(self, e: Values, values: Sequence[Value]) -> None:
         self.e = e
-        self.operands: dict[Value, bool] = {}
+        self.operands: dict[Value, None] = {}
         self.summed: dict[Value, None] = {}
         self.count = 1.0
         self.chains: dict[tuple[Value, ...], None] = {(): None}
@@ -110,12 +91,7 @@ class Bound:
     def number(self) -> str:
         """The bound, as a float32 scalar."""
         e = self.e
-        in_rows = {v: None for v, is_image in self.operands.items() if not is_image and self._is_for_rows(v)}
-        norms = [self._by_rows("ReduceL2", in_rows)] if in_rows else []
-        for v, is_image in self.operands.items():
-            if v not in in_rows:
-                # Images lie in blocks of channels on OpenVINO, of which a matrix would be a copy.
-                norms.append(e.ReduceL2(e.form(v, float32) if is_image else self._in_rows(v, v.type), keepdims=0))
+        norms = [e.ReduceL2(e.form(v, float32), keepdims=0) for v in self.operands]
         terms = [e.const(self.count, float32), *(e.Mul(norm, norm) for norm in norms), *self._sums()]
         bounds: dict[tuple[Value, ...], str] = {(): e.total(terms)}
         for factors in self.chains:
@@ -135,14 +111,13 @@ class Bound:
         if node is not None and self._is_cheap(node) and not node.primitive.is_product:
             return self._factors_of_sum(node.inputs[0])
         if node is not None and self._is_cheap(node):
-            is_image = isinstance(node.primitive, ConvolutionWeightGradient)
-            return tuple(factor for operand in node.inputs for factor in self._of_operand(operand, is_image))
+            return tuple(factor for operand in node.inputs for factor in self._of_operand(operand))
         if node is not None and _is_multiple(node):
             factor, other = scalar_first(node)
             return (*self._factors(other), factor)
         if summed := self._summed_up(node):
             self.count = max(self.count, summed.type.size / value.type.size)
-            return self._of_operand(summed, self.operands[self._stripped(summed)[0]])
+            return self._of_operand(summed)
         return self._factors_of_sum(value)
 
     def _factors_of_sum(self, value: Value) -> tuple[Value, ...]:
@@ -150,9 +125,9 @@ class Bound:
         self.summed[value] = None
         return ()
 
-    def _of_operand(self, value: Value, is_image: bool) -> tuple[Value, ...]:
+    def _of_operand(self, value: Value) -> tuple[Value, ...]:
         value, factors = self._stripped(value)
-        self.operands[value] = is_image
+        self.operands[value] = None
         return factors
 
     def _stripped(self, value: Value) -> tuple[Value, tuple[Value, ...]]:
@@ -169,8 +144,8 @@ class Bound:
         node = self.e.definer.get(value)
         if node is None:
             return False
-        deferred = _is_multiple(node) and _deferred_node(self.e, value) and self._is_known(scalar_first(node)[1])
-        return bool(deferred) or self._is_cheap(node) or self._summed_up(node) is not None
+        deferred = _is_multiple(node) and value in self.e.deferred and self._is_known(scalar_first(node)[1])
+        return deferred or self._is_cheap(node) or self._summed_up(node) is not None
 
     def _summed_up(self, node: Node | None) -> Value | None:
         """The operand that a node sums, if it is an operand of a product."""
@@ -182,7 +157,7 @@ class Bound:
         if not _is_bounded(node):
             return False
         size, operands = node.output.type.size, sum(v.type.size for v in node.inputs)
-        return _deferred_node(self.e, node.output) is not None or (size >= LEAST and operands + LEAST <= size)
+        return node.output in self.e.deferred or (size >= LEAST and operands + LEAST <= size)
 
     def _sums(self) -> list[str]:
         """The sums of absolute values; small arrays are concatenated first."""
@@ -193,34 +168,8 @@ class Bound:
         flat = ((e.form(v, float32), v.type.rank) for v in small)
         rows = [name if rank == 1 else e.Reshape(name, e.ints((-1,))) for name, rank in flat]
         joined = [e.ReduceL1(e.operator("Concat", rows, {"axis": 0}), keepdims=0)] if rows else []
-        in_rows = dict.fromkeys(v for v in kinds if v not in small and self._is_for_rows(v))
-        joined += [self._by_rows("ReduceL1", in_rows)] if in_rows else []
-        others = [(v, kind) for v, kind in kinds.items() if v not in small and v not in in_rows]
-        return joined + [e.as_single(e.ReduceL1(self._in_rows(v, kind), keepdims=0), kind) for v, kind in others]
-
-    def _is_for_rows(self, value: Value) -> bool:
-        """True if the norm of the norms of rows is faster: 40 us rather than 110 for 786k elements on OpenVINO."""
-        is_plain = value.type.dtype is float32 and _count_of_rows(value.type) > 1
-        return is_plain and self.e.target.sums_rows and value.type.size >= MANY
-
-    def _by_rows(self, norm: str, values: Iterable[Value]) -> str:
-        """A norm of all elements of some values; a constant keeps the runtime from merging both passes into one."""
-        e, norms = self.e, [self.e.const(np.zeros(1), float32)]
-        for value in values:
-            rows = e.Reshape(e.form(value, float32), e.ints((_count_of_rows(value.type), -1)))
-            norms.append(reduced(e, norm, rows, (1,), keepdims=False))
-        return e.operator(norm, [e.operator("Concat", norms, {"axis": 0})], {"keepdims": 0})
-
-    def _in_rows(self, value: Value, kind: Type) -> str:
-        """A value as a matrix: OpenVINO (2026.4.1) reduces more axes eight times as slowly if the last are short."""
-        name = self.e.form(value, kind.dtype)
-        return self.e.Reshape(name, self.e.ints((0, -1))) if kind.rank > 2 and kind.size else name
-
-
-def _count_of_rows(kind: Type) -> int:
-    """The number of rows for a norm, from the first axes, so that there are enough for all threads."""
-    counts = accumulate(kind.shape, mul)
-    return next((n for n in counts if n >= FEWEST_ROWS), 1)
+        others = [(e.form(v, kind.dtype), kind) for v, kind in kinds.items() if v not in small]
+        return joined + [e.as_single(e.ReduceL1(name, keepdims=0), kind) for name, kind in others]
 
 
 def scalar_first(node: Node) -> tuple[Value, Value]:
@@ -241,14 +190,6 @@ def only_checked(nodes: Sequence[Node], yielded: Iterable[Value]) -> dict[Value,
         if not (is_deferred or node.primitive.is_check):
             read.update(uses(node))
     return {v: n for v, n in candidates.items() if v not in read}
-
-
-def checked_and_yielded(nodes: Sequence[Node], yielded: Iterable[Value]) -> dict[Value, Node]:
-    """The bounded products, and scalar multiples, that a block yields and only its overflow checks read."""
-    read = {v for node in nodes if not node.primitive.is_check for v in uses(node)}
-    only_yielded = set(yielded) - read
-    results = ((v, node) for node in nodes for v in node.outputs if v in only_yielded)
-    return {v: node for v, node in results if _is_bounded(node) or _is_multiple(node)}
 
 
 def _can_be_deferred(node: Node, candidates: dict[Value, Node]) -> bool:

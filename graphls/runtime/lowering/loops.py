@@ -1,4 +1,4 @@
-"""Lowers `scan` and `while_loop` to Scan and Loop, or a scan to its unrolled iterations."""
+"""Lowers `scan` and `while_loop` to Scan and Loop."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from onnx import GraphProto
 
 from graphls.ir.graph import Graph, Node, captures
 from graphls.ir.types import Type, bool_, float32, int64
-from graphls.primitives.shape import concatenated
-from graphls.runtime.lowering.values import Forms, Values
+from graphls.runtime.lowering.values import Values
 
 Lower = Callable[[], Sequence[str]]
 """Appends operators to the current body and returns the names of their results."""
@@ -19,8 +18,6 @@ Lower = Callable[[], Sequence[str]]
 def lower_scan(e: Values, node: Node, names: Sequence[str]) -> tuple[str, ...]:
     """A scan as Scan; one along stacks runs only if there are iterations, because Scan takes no empty arrays."""
     _widen(e, node.regions)
-    if e.target.unrolls:
-        return _unrolled(e, node, names)
     if node.attrs["length"] is not None:
         return _scan(e, node, names)
     types = [v.type for v in node.outputs]
@@ -102,51 +99,3 @@ def _widen(e: Values, regions: Sequence[Graph]) -> None:
     for value in (v for region in regions for v in captures(region)):
         if e.computed(value.type) != value.type and value.type.dtype.is_half:
             e.form(value, float32)
-
-
-def _unrolled(e: Values, node: Node, names: Sequence[str]) -> tuple[str, ...]:
-    """The results of a scan of known length, with the operators of its body repeated for each iteration.
-
-    Scanned arrays are split, and the results of iterations concatenated, along their own first axis: a Reshape of each
-    part, which adds or removes the axis of iterations, would be a fifth of all operators.
-    """
-    (region,), count, length = node.regions, node.attrs["carries"], node.attrs["length"]
-    carried: list[Forms] = [{v.type.dtype: name} for v, name in zip(region.inputs, names[:count], strict=False)]
-    elements = [
-        _elements(e, name, value.type, length) for name, value in zip(names[count:], region.inputs[count:], strict=True)
-    ]
-    stacks: list[list[Forms]] = [[{}] * length for _ in node.outputs[count:]]
-    for i in range(length)[:: -1 if node.attrs["reverse"] else 1]:
-        with e.branch_body(e.body):
-            for value, forms in zip(region.inputs, (*carried, *(parts[i] for parts in elements)), strict=True):
-                e.forms[value] = forms
-            e.nodes(region.nodes, region.outputs)
-            for value in region.outputs:
-                e.form(value, value.type.dtype)
-            carried = [e.forms[v] for v in region.outputs[:count]]
-            for stack, value in zip(stacks, region.outputs[count:], strict=True):
-                stack[i] = e.forms[value]
-    e.node = node
-    kinds = (v.type for v in region.outputs[count:])
-    last = (forms[v.type.dtype] for v, forms in zip(region.outputs[:count], carried, strict=True))
-    return (*last, *(_stack(e, parts, kind) for parts, kind in zip(stacks, kinds, strict=True)))
-
-
-def _elements(e: Values, array: str, kind: Type, length: int) -> Sequence[Forms]:
-    """The elements of an array along its first axis; for the result of another scan, the elements that it computed."""
-    if array in e.elements:
-        return e.elements[array]
-    rows = kind.shape[0] if kind.rank else 1
-    if kind.rank:
-        array = e.Reshape(array, e.ints((length * rows, *kind.shape[1:])))
-    parts = e.results("Split", [array, e.ints([rows] * length)], {"axis": 0}, length) if length > 1 else (array,)
-    return [{kind.dtype: part if kind.rank else e.Reshape(part, e.ints([]))} for part in parts]
-
-
-def _stack(e: Values, parts: Sequence[Forms], kind: Type) -> str:
-    """The results of all iterations as one array, whose elements other scans read directly."""
-    names = [forms[kind.dtype] if kind.rank else e.Reshape(forms[kind.dtype], e.ints([1])) for forms in parts]
-    rows = concatenated(e, names, axis=0)
-    array = e.Reshape(rows, e.ints((len(parts), *kind.shape))) if kind.rank else rows
-    e.elements[array] = parts
-    return array

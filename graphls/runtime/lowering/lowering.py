@@ -17,8 +17,7 @@ from graphls.ir.types import TOKEN, DType, Type, bfloat16
 from graphls.primitives.faults import missing_rule
 from graphls.primitives.primitive import Array
 from graphls.runtime.lowering.fences import captured, fenced, is_alias
-from graphls.runtime.lowering.finite import any_not_finite, checked_and_yielded, only_checked
-from graphls.runtime.lowering.indices import FAULT, Indices
+from graphls.runtime.lowering.finite import any_not_finite, only_checked
 from graphls.runtime.lowering.kernel_tables import OLDEST_RUNTIME, chosen_opset
 from graphls.runtime.lowering.loops import if_iterations, lower_scan, lower_while
 from graphls.runtime.lowering.ports import Ports
@@ -72,13 +71,10 @@ class Lowering(Rules):
         self.out_types: tuple[Type, ...] = ()
         self.host: list[tuple[Node, str]] = []
         self.forms: ChainMap[Value, Forms] = ChainMap()
-        self.elements: dict[str, Sequence[Forms]] = {}
         self.definer: dict[Value, Node] = {}
         self.deferred: dict[Value, Node] = {}
-        self.recomputed: dict[Value, Node] = {}
         self.captured: set[Value] = set()
         self.fenced: set[Value] = set()
-        self.indices = Indices(self)
 
     def lower(self) -> Lowered:
         """The graph as a model."""
@@ -88,13 +84,9 @@ class Lowering(Rules):
         fixed = {*inputs, *states.values()}
         outputs = tuple(self.graph_output(v, fixed) for v in self.graph.outputs)
         writes = {w.state.name: self.graph_output(w.value, fixed) for w in self.graph.writes}
-        host, outside, guarded = tuple(self.host), self.weights.outside, tuple(self.indices.guarded)
-        fault = self.indices.fault() if guarded else ""
-        if guarded:
-            self.yield_from_branch(fault, FAULT)
-        ports = inputs, outputs, states, writes, host, guarded, fault
+        ports = inputs, outputs, states, writes, tuple(self.host)
         tensors = {v: forms[v.type.dtype] for v, forms in self.forms.items() if v.type.dtype in forms}
-        return Lowered(*ports, self.model(), self.origins, outside, tensors)
+        return Lowered(*ports, self.model(), self.origins, self.weights.outside, tensors)
 
     def declare(self, value: Value) -> str:
         """Add a value as an input of the model."""
@@ -116,10 +108,8 @@ class Lowering(Rules):
         """Lower a block that yields some values, except the nodes that only its overflow checks read."""
         yielded = set(yielded)
         deferred = {} if self.is_gpu else only_checked(nodes, yielded)
-        recomputed = checked_and_yielded(nodes, yielded) if self.target.copies_what_is_read else {}
         self.deferred.update(deferred)
-        self.recomputed.update(recomputed)
-        read = captured(nodes, {**deferred, **recomputed})
+        read = captured(nodes, deferred)
         self.captured |= read
         self.fenced |= fenced(nodes, read)
         for node in nodes:

@@ -15,8 +15,7 @@ class Ports:
 
     `inputs` and `outputs` are tensor names in the order of the graph; `states` and `writes` map the name of a state to
     its tensor, all in the dtypes of `exchanged`; `host` are the nodes that the session computes on the host and feeds,
-    with the names of their tensors. If nodes are `guarded`, the model has one more output, `fault`, the number of one
-    with an index out of range; see indices.py.
+    with the names of their tensors.
     """
 
     inputs: tuple[str, ...]
@@ -24,17 +23,13 @@ class Ports:
     states: dict[str, str]
     writes: dict[str, str]
     host: tuple[tuple[Node, str], ...]
-    guarded: tuple[Node, ...]
-    fault: str
 
 
 def table_of(graph: Graph, ports: Ports) -> dict[str, Any]:
     """The ports of a model of a graph as plain data, with nodes represented by their numbers."""
     numbers = {node: number for number, node in enumerate(walk(graph))}
-    plain = ("inputs", "outputs", "states", "writes", "fault")
-    table: dict[str, Any] = {name: getattr(ports, name) for name in plain}
-    host = [[numbers[node], name] for node, name in ports.host]
-    return table | {"host": host, "guarded": [numbers[node] for node in ports.guarded]}
+    table: dict[str, Any] = {name: getattr(ports, name) for name in ("inputs", "outputs", "states", "writes")}
+    return table | {"host": [[numbers[node], name] for node, name in ports.host]}
 
 
 def ports_of(graph: Graph, table: Mapping[str, Any], inputs: Iterable[str], outputs: Iterable[str]) -> Ports:
@@ -49,13 +44,11 @@ def ports_of(graph: Graph, table: Mapping[str, Any], inputs: Iterable[str], outp
         table["states"],
         table["writes"],
         tuple((nodes[number], name) for number, name in table["host"]),
-        tuple(nodes[number] for number in table["guarded"]),
-        table["fault"],
     )
     sizes = len(ports.inputs), len(ports.outputs), set(ports.states), set(ports.writes)
     state_names = {v.name for v in graph.states}, {w.state.name for w in graph.writes}
     model_inputs = {*ports.inputs, *ports.states.values(), *(name for _, name in ports.host)}
-    model_outputs = {*ports.outputs, *ports.writes.values(), ports.fault} - {""}
+    model_outputs = {*ports.outputs, *ports.writes.values()}
     is_of_graph = sizes == (len(graph.inputs), len(graph.outputs), *state_names)
     if not (is_of_graph and model_inputs.issubset(inputs) and model_outputs.issubset(outputs)):
         raise ValueError("It is the table of another graph or model.")

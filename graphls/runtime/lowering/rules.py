@@ -14,7 +14,6 @@ from onnx import NodeProto
 from graphls.ir.graph import Node
 from graphls.ir.types import Type, bfloat16
 from graphls.primitives.faults import is_builtin
-from graphls.runtime.lowering.indices import Indices
 from graphls.runtime.lowering.plugin_rules import results_of
 from graphls.runtime.lowering.target import Target, rounds_once
 from graphls.runtime.lowering.values import Values
@@ -28,8 +27,6 @@ Results = tuple[tuple[str, ...], tuple[Type, ...]]
 
 class Rules(Values):
     """Applies rules in 16 bits, and again in float32 with one rounding at the end where the results would differ."""
-
-    indices: Indices
 
     def lowered_results(self, node: Node) -> Results:
         """The results of a node; in float32 if the rule would round more than once in 16 bits."""
@@ -82,8 +79,6 @@ class Rules(Values):
         if primitive.takes_values:
             return node.inputs, self.out_types
         names = [self.form(v, t.dtype) for v, t in zip(node.inputs, self.in_types, strict=True)]
-        if primitive.takes_indices and target.guards_indices:
-            names = self.indices.clamped(node, names, self.in_types[1])
         return self._of_one_rank(names) if self._is_broadcast_slowly(node) else names, self.out_types
 
     def _is_broadcast_slowly(self, node: Node) -> bool:

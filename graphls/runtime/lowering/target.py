@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, replace
 
 from onnx import NodeProto
 
@@ -32,9 +32,6 @@ They move elements, or compute in float32 and round once; others, such as Max, m
 KernelCheck = Callable[[str, DType], bool]
 """A predicate: the runtime's kernel of an operator is right at special numbers of a dtype, such as the root of inf."""
 
-Form = Callable[..., str]
-"""`form(e, inputs, attributes)` appends an equivalent of an operator to a model; returns the name of its result."""
-
 
 def trust_kernels(operator: str, dtype: DType) -> bool:
     """The KernelCheck of a portable model: its operators conform to the standard."""
@@ -55,12 +52,8 @@ class Target:
     the numbers of an accelerator on a CPU, infinities included. `native_bfloat16` is the same for bfloat16, which is
     tried for single primitives whose operators are all among `bfloat16`: their kernels give the bits of a rounded
     float32 result. A device that `is_gpu` has its own memory, waits where a condition decides what runs next, and has
-    only the kernels of a table. `opset` is the version of operators; `forms` replace operators whose kernels are
-    wrong. With `guards_indices`, kernels do not check the range of indices. With `runs_as_written`, kernels are those
-    of ONNX Runtime on a CPU, some of which are faster in another form of the same products. A device that `unrolls`
-    has no loops: a scan of known length is unrolled. With `copies_what_is_read`, a result of the model that another
-    operator reads is copied to the output buffer. With `sums_rows`, kernels that reduce one axis are faster than those
-    that reduce all.
+    only the kernels of a table. `opset` is the version of operators. With `runs_as_written`, kernels are those of ONNX
+    Runtime on a CPU, some of which are faster in another form of the same products.
     """
 
     native_half: bool
@@ -69,12 +62,7 @@ class Target:
     kernels: KernelTable | None = None
     native_bfloat16: bool = False
     bfloat16: Collection[str] = ()
-    forms: Mapping[str, Form] = field(default_factory=dict)
-    guards_indices: bool = False
     runs_as_written: bool = False
-    unrolls: bool = False
-    copies_what_is_read: bool = False
-    sums_rows: bool = False
 
     def for_any_runtime(self, native_half: bool) -> Target:
         """The target of models for other runtimes as well, without forms that are chosen for one of them."""

@@ -17,16 +17,12 @@ Forms = dict[DType, str]
 class Values(Writer, Emitter):
     """The tensors of values: each has `forms` by dtype, itself and, for a 16-bit float on a CPU, a float32 copy of it.
 
-    `deferred` values are computed in the overflow check that alone reads them, `recomputed` ones once more in it;
-    `definer` has the node of each value. For unrolled scans, `elements` has the results of the iterations by the array
-    of all of them.
+    `deferred` values are computed in the overflow check that alone reads them; `definer` has the node of each value.
     """
 
     forms: ChainMap[Value, Forms]
-    elements: dict[str, Sequence[Forms]]
     definer: dict[Value, Node]
     deferred: dict[Value, Node]
-    recomputed: dict[Value, Node]
 
     def nodes(self, nodes: Sequence[Node], yielded: Iterable[Value]) -> None:
         """Lower a block that yields some values."""

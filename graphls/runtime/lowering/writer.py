@@ -87,13 +87,7 @@ class Writer:
         self, kind: str, inputs: Sequence[str], attributes: Mapping[str, Any] | None = None, domain: str = ""
     ) -> str:
         """Append an operator of ONNX, or of another domain such as "com.microsoft"; returns the name of its result.
-
-        If the target has another form of the operator, that is appended instead.
         """
-        form = self.target.forms.get(kind)
-        if form is not None:
-            self._check_attributes(kind, attributes or {})
-            return form(self, inputs, attributes or {})
         (name,) = self.results(kind, inputs, attributes or {}, 1, domain)
         return name
 
