@@ -4,63 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from math import prod
-from typing import Any
 
 from graphls.ir.graph import Node, Value
-from graphls.ir.types import DType, Type, bfloat16, float32
+from graphls.ir.types import DType, bfloat16, float32
 from graphls.primitives.primitive import normalise_axes
-from graphls.primitives.windows import Geometry
-from graphls.runtime.onednn.binding import DATA_TYPES, Descriptor, Primitive, Query, Role, dims
+from graphls.runtime.onednn.binding import DATA_TYPES, Descriptor, Primitive, Query, Role
+from graphls.runtime.onednn.kernels import channelwise
+from graphls.runtime.onednn.kernels.convolution_shapes import DIRECT, SLOW, Shapes, images, result
 from graphls.runtime.onednn.library import library
 from graphls.runtime.onednn.program.calls import View
 from graphls.runtime.onednn.program.program import Group, Program
 from graphls.runtime.onednn.registry import rule
 
-TRAINING = 64
-DIRECT = 1
-
-
-def geometry(node: Node, kernel: Sequence[int]) -> tuple[Geometry, tuple[Any, Any, Any, Any]]:
-    """The windows of a node, and their strides, dilations and paddings as oneDNN takes them."""
-    names = ("strides", "pads", "dilations", "groups")
-    at = Geometry.over(tuple(kernel), **{name: node.attrs[name] for name in names if name in node.attrs})
-    sides = at.sides()
-    first, last = [before for before, _ in sides], [after for _, after in sides]
-    return at, (dims(at.strides), dims([d - 1 for d in at.dilations]), dims(first), dims(last))
-
-
-def _weights_shape(shape: Sequence[int], groups: int) -> tuple[int, ...]:
-    """The shape of kernels as oneDNN takes it, which counts groups by an axis of their own."""
-    return (groups, shape[0] // groups, *shape[1:]) if groups > 1 else tuple(shape)
-
-
-class _Shapes:
-    """Descriptors of a convolution, in whatever layout."""
-
-    def __init__(self, node: Node, x: Type, w: Type, y: Type) -> None:
-        self.at, self.windows = geometry(node, w.shape[2:])
-        self.weights_type = w.with_shape(_weights_shape(w.shape, self.at.groups))
-        is_small = self.at.groups == w.shape[0] or prod(w.shape[2:]) == 1
-        self.slow = "brgconv_strided" if is_small else None  # 90 times as slow in bfloat16 for channel-wise kernels
-        self.x, self.w, self.y = map(Descriptor.any_of, (x, self.weights_type, y))
-
-    def forward(self, bias: Descriptor | None = None) -> Primitive:
-        return Primitive("convolution", "convolution_forward", library().engine, TRAINING, DIRECT, self.x, self.w, bias,
-                         self.y, *self.windows, None)  # fmt: skip
-
-    def weights(self, program: Program, value: Value, layout: Descriptor) -> View:
-        """The kernels in a layout."""
-        if self.at.groups == 1:
-            return program.read(value, layout)
-        plain = View(program.plain(value).buffer, Descriptor.of(self.weights_type))
-        return program.converted(plain, layout, value)
-
-
-def _forward(node: Node) -> tuple[_Shapes, Primitive]:
+def _forward(node: Node) -> tuple[Shapes, Primitive]:
     """The kernel of a convolution, and of the bias that is added."""
     x, w, *rest = node.inputs
-    shapes = _Shapes(node, x.type, w.type, node.output.type)
+    shapes = Shapes.of(node, x.type, w.type, node.output.type)
     return shapes, shapes.forward(Descriptor.of(rest[0].type) if rest else None)
 
 
@@ -74,9 +33,9 @@ def _convolution(program: Program, node: Node) -> None:
     x, w, *rest = node.inputs
     shapes, kernel = _forward(node)
     views: dict[int, View] = {
-        Role.SOURCE: program.read(x, kernel.layout(Query.SOURCE)),
+        Role.SOURCE: images(program, x, kernel.layout(Query.SOURCE)),
         Role.WEIGHTS: shapes.weights(program, w, kernel.layout(Query.WEIGHTS)),
-        Role.RESULT: program.written(node.output, kernel.layout(Query.RESULT)),
+        Role.RESULT: result(program, node.output, kernel.layout(Query.RESULT)),
     }
     if rest:
         views[Role.BIAS] = program.plain(rest[0])
@@ -86,14 +45,14 @@ def _convolution(program: Program, node: Node) -> None:
 @rule("convolution_input_gradient")
 def _convolution_input_gradient(program: Program, node: Node) -> None:
     g, w = node.inputs
-    shapes = _Shapes(node, node.output.type, w.type, g.type)
+    shapes = Shapes.of(node, node.output.type, w.type, g.type)
     kernel = Primitive("convolution, gradient of images", "convolution_backward_data", library().engine, DIRECT,
                        shapes.x, shapes.w, shapes.y, *shapes.windows, shapes.forward(), None,
                        unlike=shapes.slow)  # fmt: skip
     program.run(kernel, {
-        Role.RESULT_GRADIENT: program.read(g, kernel.layout(Query.RESULT_GRADIENT)),
+        Role.RESULT_GRADIENT: images(program, g, kernel.layout(Query.RESULT_GRADIENT)),
         Role.WEIGHTS: shapes.weights(program, w, kernel.layout(Query.WEIGHTS)),
-        Role.SOURCE_GRADIENT: program.written(node.output, kernel.layout(Query.SOURCE_GRADIENT)),
+        Role.SOURCE_GRADIENT: result(program, node.output, kernel.layout(Query.SOURCE_GRADIENT)),
     })  # fmt: skip
 
 
@@ -102,19 +61,12 @@ def _convolution_weight_gradient(program: Program, node: Node) -> None:
     _weight_gradient(program, node, None)
 
 
-SLOW = "x64:gemm"
-"""Kernels of columns and products: for one channel, that in bfloat16 takes ten times as long as another in float32."""
-
-
-def _weight_kernel(node: Node, dtype: DType, has_bias: bool) -> tuple[_Shapes, Descriptor | None, Primitive]:
+def _weight_kernel(node: Node, dtype: DType, has_bias: bool) -> tuple[Shapes, Descriptor | None, Primitive]:
     """The kernel of the gradient of kernels in a dtype, with its shapes, and those of the gradient of a bias."""
     x, g, w = (v.type.with_dtype(dtype) for v in (*node.inputs, node.output))
-    shapes = _Shapes(node, x, w, g)
+    shapes = Shapes.of(node, x, w, g)
     by_channel = Descriptor.of(g.with_shape(g.shape[1:2])) if has_bias else None
-    kernel = Primitive("convolution, gradient of kernels", "convolution_backward_weights", library().engine, DIRECT,
-                       shapes.x, shapes.w, by_channel, shapes.y, *shapes.windows, shapes.forward(by_channel),
-                       None)  # fmt: skip
-    return shapes, by_channel, kernel
+    return shapes, by_channel, shapes.weight_gradient(by_channel)
 
 
 def _weight_gradient(program: Program, node: Node, sums: Value | None) -> None:
@@ -122,20 +74,24 @@ def _weight_gradient(program: Program, node: Node, sums: Value | None) -> None:
     x, g = node.inputs
     dtype = x.type.dtype
     shapes, by_channel, kernel = _weight_kernel(node, dtype, sums is not None)
-    if dtype is bfloat16 and kernel.implementation.startswith(SLOW):
+    is_slow = kernel.implementation.startswith(SLOW)
+    parts = channelwise.parts(shapes) if is_slow and shapes.is_channelwise else []
+    if is_slow and not parts and dtype is bfloat16:
         wide = _weight_kernel(node, float32, sums is not None)
         if not wide[-1].implementation.startswith(SLOW):
             shapes, by_channel, kernel = wide
-    gradient = program.scratch(kernel.layout(Query.WEIGHTS_GRADIENT))
-    views: dict[int, View] = {
-        Role.SOURCE: program.read(x, kernel.layout(Query.SOURCE)),
-        Role.RESULT_GRADIENT: program.read(g, kernel.layout(Query.RESULT_GRADIENT)), Role.WEIGHTS_GRADIENT: gradient,
-    }  # fmt: skip
-    if sums is not None and by_channel is not None:
-        views[Role.BIAS_GRADIENT] = program.scratch(by_channel)
-    program.run(kernel, views)
-    if sums is not None and by_channel is not None:
-        rounded = program.converted(views[Role.BIAS_GRADIENT], by_channel.with_dtype(DATA_TYPES[dtype]))
+    totals = program.scratch(by_channel) if by_channel is not None else None
+    if parts:
+        gradient = channelwise.weight_gradient(program, shapes, parts, (x, g), totals)
+    else:
+        gradient = program.scratch(kernel.layout(Query.WEIGHTS_GRADIENT))
+        program.run(kernel, {
+            Role.SOURCE: images(program, x, kernel.layout(Query.SOURCE)), Role.WEIGHTS_GRADIENT: gradient,
+            Role.RESULT_GRADIENT: images(program, g, kernel.layout(Query.RESULT_GRADIENT)),
+            **({} if totals is None else {Role.BIAS_GRADIENT: totals}),
+        })  # fmt: skip
+    if sums is not None and totals is not None:
+        rounded = program.converted(totals, totals.layout.with_dtype(DATA_TYPES[dtype]))
         program.alias(sums, View(rounded.buffer, Descriptor.of(sums.type)))
     shared = program.shared_layout(node.output)
     if shared is not None and shapes.at.groups == 1:

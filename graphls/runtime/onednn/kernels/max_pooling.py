@@ -15,7 +15,7 @@ from graphls.passes.rewrite import users
 from graphls.primitives.pooling import corners, row_major_strides
 from graphls.primitives.windows import Geometry
 from graphls.runtime.onednn.binding import F32, Descriptor, Memory, Primitive, Query, Role, arguments
-from graphls.runtime.onednn.kernels.convolution import TRAINING
+from graphls.runtime.onednn.kernels.convolution_shapes import TRAINING
 from graphls.runtime.onednn.kernels.pooling import fast_kernel, windows
 from graphls.runtime.onednn.kernels.reductions import REDUCE_SUM, by_row, in_rows
 from graphls.runtime.onednn.library import library

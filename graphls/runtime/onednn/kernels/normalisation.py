@@ -10,6 +10,7 @@ from graphls.passes.rewrite import users
 from graphls.passes.simplify.patterns import Match, matches
 from graphls.primitives.primitive import normalise_axes
 from graphls.runtime.onednn.binding import Descriptor, Primitive, Query, Role, floats
+from graphls.runtime.onednn.kernels.convolution_shapes import images, own, result
 from graphls.runtime.onednn.library import library
 from graphls.runtime.onednn.program.calls import View
 from graphls.runtime.onednn.program.program import Group, Program
@@ -56,7 +57,7 @@ def _is_by_channel(node: Node, match: Match, definer: Mapping[Value, Node]) -> b
         return False
     means = (match["AXES"], mean.attrs.get("axis"))
     is_wide = node.output.type == x.type and x.type.dtype is float32
-    fits = rank in (2, 4, 5) and is_wide and all(normalise_axes(a, rank) == axes for a in means)
+    fits = rank in (2, 3, 4, 5) and is_wide and all(normalise_axes(a, rank) == axes for a in means)
     return fits and match["gamma"].type.shape == match["beta"].type.shape == channels
 
 
@@ -82,20 +83,26 @@ class Forward:
                          layout, *floats(self.epsilon), USE_SCALE | USE_SHIFT, None)  # fmt: skip
 
     def layout(self, program: Program, dtype: int) -> Descriptor:
-        """The layout of the images, in another one where there is no fast kernel for that."""
-        layout = program.stored(self.x).layout.with_dtype(dtype)
-        return Descriptor.common(layout.shape, dtype) if self.primitive(layout).is_reference else layout
+        """The layout of the images, or the common one where there is no fast kernel for that.
+
+        Those of one axis have another of size 1, as there are fast kernels for two and three axes only.
+        """
+        shape = (*self.x.type.shape, 1) if self.x.type.rank == 3 else self.x.type.shape
+        layout = program.stored(self.x).layout.with_dtype(dtype).reshaped(shape)
+        if layout is None or self.primitive(layout).is_reference:
+            return Descriptor.common(shape, dtype)
+        return layout
 
     def emit(self, program: Program) -> None:
         """Append the forward kernel."""
         layout = self.layout(program, program.kernel_dtype(self.node.output, self.x))
-        source = program.read(self.x, layout)
+        source = images(program, self.x, layout)
         by_channel = Descriptor.plain((self.x.type.shape[1],))
         mean, variance = program.scratch(by_channel), program.scratch(by_channel)
         program.run(self.primitive(source.layout), {
             Role.SOURCE: source, Role.SCALE: program.reshaped(self.gamma, by_channel),
             Role.SHIFT: program.reshaped(self.beta, by_channel), Role.MEAN: mean, Role.VARIANCE: variance,
-            Role.RESULT: program.written(self.node.output, source.layout),
+            Role.RESULT: result(program, self.node.output, source.layout),
         })  # fmt: skip
         for value, view in ((self.mean, mean), (self.variance, variance)):
             program.alias(value, view._replace(layout=Descriptor.plain(value.type.shape)))
@@ -124,21 +131,21 @@ class Backward:
         forward = self.forward
         dtype = program.kernel_dtype(self.node.output, forward.x, self.g)
         layout, engine = forward.layout(program, dtype), library().engine
-        source = program.read(forward.x, layout)
+        source = images(program, forward.x, layout)
         kernel = Primitive(
             "batch normalisation, gradients", "batch_normalization_backward", engine, BACKWARD, layout, layout, layout,
             *floats(forward.epsilon), USE_SCALE | USE_SHIFT, forward.primitive(layout), None,
         )  # fmt: skip
         by_channel = Descriptor.plain((forward.x.type.shape[1],))
         scale, shift = program.scratch(by_channel), program.scratch(by_channel)
-        g = program.read(self.g, layout) if self.g.type == forward.x.type else self._repeated(program, layout)
+        g = images(program, self.g, layout) if self.g.type == forward.x.type else self._repeated(program, layout)
         program.run(kernel, {
             Role.SOURCE: source, Role.RESULT_GRADIENT: g,
             Role.MEAN: program.reshaped(forward.mean, by_channel),
             Role.VARIANCE: program.reshaped(forward.variance, by_channel),
             Role.SCALE: program.reshaped(forward.gamma, by_channel), Role.SCALE_GRADIENT: scale,
             Role.SHIFT_GRADIENT: shift,
-            Role.SOURCE_GRADIENT: program.written(self.node.output, kernel.layout(Query.SOURCE_GRADIENT)),
+            Role.SOURCE_GRADIENT: result(program, self.node.output, kernel.layout(Query.SOURCE_GRADIENT)),
         })  # fmt: skip
         for values, view in ((self.scales, scale), (self.shifts, shift)):
             for value in values:
@@ -146,7 +153,8 @@ class Backward:
 
     def _repeated(self, program: Program, layout: Descriptor) -> View:
         """A gradient that is the same along some axes, such as that of a mean, in the shape of the images."""
-        return program.converted(program.broadcast(self.g, self.forward.x.type.shape), layout)
+        x = self.forward.x
+        return View(program.converted(program.broadcast(self.g, x.type.shape), own(x, layout)).buffer, layout)
 
 
 def _is_total(node: Node, match: Match) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 from graphls.ir.graph import Node, Value
 from graphls.runtime.onednn.binding import Descriptor, Primitive, Query, Role, dims
-from graphls.runtime.onednn.kernels.convolution import TRAINING, geometry
+from graphls.runtime.onednn.kernels.convolution_shapes import TRAINING, geometry
 from graphls.runtime.onednn.library import library
 from graphls.runtime.onednn.program.calls import View
 from graphls.runtime.onednn.program.program import Program
