@@ -17,6 +17,7 @@ from graphls.runtime.onednn.kernels.max_pooling import poolings
 from graphls.runtime.onednn.kernels.normalisation import normalisations
 from graphls.runtime.onednn.kernels.overflow import overflow_checks
 from graphls.runtime.onednn.kernels.recurrent import layers
+from graphls.runtime.onednn.kernels.resampling import resamplings
 from graphls.runtime.onednn.kernels.softmax import softmax_gradients
 from graphls.runtime.onednn.program.program import Group, Program
 from graphls.runtime.onednn.registry import Rule
@@ -43,7 +44,7 @@ def groups_of(
         embeddings(graph.nodes, results, definer), activations(graph.nodes, definer),
         layers(graph.nodes, definer), selections(graph.nodes, definer),
         weight_gradients(graph.nodes, takes), overflow_checks(graph.nodes, definer),
-        single_numbers(graph.nodes, definer),
+        single_numbers(graph.nodes, definer), resamplings(graph.nodes, definer),
     )  # fmt: skip
     for group in chain(*fused):
         makers.update((value, group) for value in group.outputs)

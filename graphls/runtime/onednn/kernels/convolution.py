@@ -16,6 +16,7 @@ from graphls.runtime.onednn.program.calls import View
 from graphls.runtime.onednn.program.program import Group, Program
 from graphls.runtime.onednn.registry import rule
 
+
 def _forward(node: Node) -> tuple[Shapes, Primitive]:
     """The kernel of a convolution, and of the bias that is added."""
     x, w, *rest = node.inputs
