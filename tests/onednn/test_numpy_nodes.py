@@ -22,6 +22,7 @@ from graphls.runtime.onednn.numpy_nodes import FUNCTIONS, QUICK
 from graphls.runtime.onednn.part import OnednnPart
 from graphls.runtime.onednn.rules import interprets, takes
 from graphls.runtime.plan import PlanSession
+from graphls.tensors import apply
 
 X = np.random.default_rng(0).normal(size=(8, 16)).astype(np.float32)
 
@@ -189,3 +190,17 @@ def test_a_selection_keeps_nan_and_infinities_apart() -> None:
 def test_large_functions_of_floats_are_left_to_others() -> None:
     graph = graph_of("erfinv", Sample((f32(300, 99),)))
     assert not any(map(takes, graph.nodes)) and not any(map(interprets, graph.nodes))
+
+
+@pytest.mark.parametrize(("rows", "size"), [(5000, 1), (5000, 3), (700, 200_000), (16, 16), (1, 5), (3000, 40)])
+def test_sums_of_rows_round_in_few_steps(rows: int, size: int) -> None:
+    rng = np.random.default_rng(rows)
+    g, places = rng.normal(size=(rows, 16)).astype(np.float32), rng.integers(-size, size, rows).astype(np.int32)
+    places[: rows // 2] = size - 1
+    step = step_of(lambda g, places: apply("gather_gradient", g, places, axis=0, size=size) * 1.0, g, places)
+    expected = np.zeros((size, 16))
+    np.add.at(expected, places, g.astype(np.float64))
+    magnitudes = np.zeros((size, 16))
+    np.add.at(magnitudes, places, abs(g.astype(np.float64)))
+    assert (abs(step(g, places).asnumpy() - expected) <= 2e-6 * magnitudes).all()
+    assert segments(step) == ["onednn"]

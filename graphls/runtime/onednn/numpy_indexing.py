@@ -16,6 +16,9 @@ from graphls.primitives.shape import cut
 Array = np.ndarray[Any, Any]
 Function = Callable[[Node, Sequence[Array], Sequence[Array]], partial[None]]
 
+MOST_ROWS = 16
+"""Rows that are added one by one."""
+
 SHORT = 8
 """Elements of rows up to which they are added one by one, in the order of the indices."""
 
@@ -145,42 +148,68 @@ def is_sparse(node: Node) -> bool:
 
 
 class RowSums:
-    """Sums of rows by their places, those of one place in pairs and pairs of pairs.
+    """Sums of rows by their places: of up to 16 rows of each place, then of up to 16 such sums, and so on.
 
-    Sums of 1024 rows of 256 numbers take 0.2 to 0.3 ms, where `numpy.add.at` takes 1.3 to 2.3, and round less.
+    Sums of 5000 rows of 64 numbers at 1000 places take 0.15 ms, where `numpy.add.at` takes 1.7, and round less.
     """
 
     def __init__(self, node: Node, g: Array, indices: Array) -> None:
         self.places, self.rows = _places(node, indices), g.reshape(-1, row_width(node))
-        self.sums = np.empty(self.rows.shape, np.float32 if node.output.type.dtype.is_half else g.dtype)
+        self.sums: Array = np.empty(self.rows.shape, np.float32 if node.output.type.dtype.is_half else g.dtype)
 
     def __call__(self) -> tuple[Array, Array]:
-        """The places, each once, and the rows of `sums` that are theirs; raises IndexError for a wrong index."""
-        flat = self.places().reshape(-1)
-        order = flat.argsort(kind="stable")
-        targets, left, sums = flat.take(order), np.arange(len(order)), self.sums
-        if sums.dtype == self.rows.dtype:
-            self.rows.take(order, 0, sums, "wrap")
-        else:
-            sums[...] = self.rows.take(order, 0)
+        """The places, each once, and their sums; raises IndexError for an index out of range."""
+        places = self.places().reshape(-1)
+        order = _sorted(places)
+        targets, sums = places.take(order), self.sums
+        rows: Array = self.rows.astype(sums.dtype, copy=False)
         while True:
-            is_first = np.empty(len(targets), bool)
-            is_first[0] = True
-            np.not_equal(targets[1:], targets[:-1], out=is_first[1:])
-            firsts = np.flatnonzero(is_first)
-            if len(firsts) == len(targets):
-                return targets, left
-            counts = np.diff(firsts, append=len(targets))
-            is_odd = (np.arange(len(targets)) - np.repeat(firsts, counts)) & 1 == 1
-            odd = np.flatnonzero(is_odd)
-            sums[left[odd - 1]] += sums[left[odd]]
-            left, targets = left[~is_odd], targets[~is_odd]
+            firsts, counts = _runs(targets)
+            longest = (-counts).astype(np.int8).argsort(kind="stable")
+            sums = sums[: len(firsts)]
+            _add_runs(rows, order, firsts.take(longest), counts.take(longest), sums)
+            targets = targets.take(firsts)
+            if not (targets[1:] == targets[:-1]).any():
+                return targets.take(longest), sums
+            order = np.empty_like(longest)
+            order[longest] = np.arange(len(longest))
+            rows, sums = sums, np.empty_like(sums)
+
+
+def _sorted(places: Array) -> Array:
+    """The order in which places ascend, those of one place as they are: by 16 bits each, which NumPy sorts fast."""
+    order: Array = places.astype(np.uint16).argsort(kind="stable")
+    if len(places) and places.max() >> 16:
+        order = order.take((places >> 16).astype(np.uint32).take(order).argsort(kind="stable"))
+    return order
+
+
+def _runs(targets: Array) -> tuple[Array, Array]:
+    """The first positions of runs of up to 16 equal places, and their lengths."""
+    is_first = np.empty(len(targets), bool)
+    is_first[:1] = True
+    np.not_equal(targets[1:], targets[:-1], out=is_first[1:])
+    firsts = np.flatnonzero(is_first)
+    counts = np.diff(firsts, append=len(targets))
+    if counts.max(initial=0) > MOST_ROWS:
+        inside = np.arange(len(targets)) - np.repeat(firsts, counts)
+        firsts = np.flatnonzero(inside % MOST_ROWS == 0)
+        counts = np.diff(firsts, append=len(targets))
+    return firsts, counts
+
+
+def _add_runs(rows: Array, order: Array, firsts: Array, counts: Array, sums: Array) -> None:
+    """The sums of the rows of each run, of which the longest are first: those with a second one, a third one..."""
+    rows.take(order.take(firsts), 0, sums, "wrap")
+    for number in range(1, int(counts[0])):
+        longer = firsts[: np.searchsorted(-counts, -number)] + number
+        sums[: len(longer)] += rows.take(order.take(longer), 0)
 
 
 def _add_rows(row_sums: RowSums, result: Array) -> None:
-    targets, left = row_sums()
+    targets, sums = row_sums()
     result.fill(0)
-    result[targets] = row_sums.sums[left]
+    result[targets] = sums
 
 
 def _one_hot(node: Node, operands: Sequence[Array], results: Sequence[Array]) -> partial[None]:

@@ -36,13 +36,9 @@ class SparseSums(Interpreted):
 
 
 def _sum(row_sums: RowSums, places: Array, rows: Array) -> None:
-    targets, left = row_sums()
-    count, sums = len(targets), row_sums.sums
-    places[:count] = targets
-    if sums.dtype == rows.dtype:
-        sums.take(left, 0, rows[:count], "wrap")
-    else:
-        rows[:count] = sums[left]
+    targets, sums = row_sums()
+    count = len(targets)
+    places[:count], rows[:count] = targets, sums
     places[count:], rows[count:] = targets[0], rows[0]
 
 
