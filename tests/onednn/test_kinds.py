@@ -14,6 +14,7 @@ from graphls.ir.build import Builder
 from graphls.ir.graph import Graph, Value
 from graphls.ir.types import DType, bfloat16, float32
 from graphls.passes.schedule.partition import Partition
+from graphls.runtime.onednn.binding import Role
 from graphls.runtime.onednn.library import library
 from graphls.runtime.onednn.part import OnednnPart
 from graphls.runtime.onednn.program.calls import Call
@@ -181,3 +182,18 @@ def test_losses_are_those_of_onnx_runtime(name: str, is_scaled: bool) -> None:
 def test_a_batch_normalisation_of_rows_is_one_kernel_in_each_direction() -> None:
     count = kinds(losses("rows", "onednn", False)[0])
     assert count["batch normalisation"] == count["batch normalisation, gradients"] == 1
+
+
+@pytest.mark.parametrize("first", [0, 8, 16, 4])
+def test_channels_that_cut_blocks_are_not_moved_one_by_one(first: int) -> None:
+    def behind(e: Builder, y: Value) -> list[Value]:
+        starts, stops = (0, first, 0, 0), (*y.type.shape[:1], first + 16, *y.type.shape[2:])
+        return [e.mul(e.slice(y, starts=starts, stops=stops, steps=(1,) * 4), 2.0)]
+
+    graph = behind_a_convolution(behind, (2, 16, 6, 6), (32, 16, 3, 3))
+    assert_same(graph, drawn(graph), 1e-4)
+    (part,) = PlanSession(Partition("onednn").run(graph), {}).first
+    assert isinstance(part, OnednnPart)
+    reorders = [call for call in part.program.calls if isinstance(call, Call) and call.kind == "reorder"]
+    are_plain = [call.views[Role.SOURCE].layout.shape == (2, 32, 6, 6) for call in reorders]
+    assert any(are_plain) == (first % 16 > 0)

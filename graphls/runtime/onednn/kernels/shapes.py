@@ -104,10 +104,16 @@ def _slice(program: Program, node: Node) -> None:
     """A part of the memory."""
     ranges, source = _ranges(node, node.inputs[0].type.shape), program.first(node.inputs[0])
     part = source.layout.part([len(r) for r in ranges], [r.start for r in ranges]) if _is_box(ranges) else None
-    if part is None:
+    if part is None or _is_slow(part, source.layout):
         source = program.plain(node.inputs[0])
         part = _selected(source.layout, ranges)
     program.alias(node.output, View(source.buffer, part, False))
+
+
+def _is_slow(part: Descriptor, layout: Descriptor) -> bool:
+    """Whether a part of a layout cuts blocks, so that oneDNN moves its elements one by one."""
+    target = Descriptor.plain(part.shape, part.dtype)
+    return not layout.is_plain and reorder_of(part, target).implementation.startswith("simple")
 
 
 def _is_box(ranges: Sequence[range]) -> bool:
