@@ -197,3 +197,24 @@ def test_channels_that_cut_blocks_are_not_moved_one_by_one(first: int) -> None:
     reorders = [call for call in part.program.calls if isinstance(call, Call) and call.kind == "reorder"]
     are_plain = [call.views[Role.SOURCE].layout.shape == (2, 32, 6, 6) for call in reorders]
     assert any(are_plain) == (first % 16 > 0)
+
+
+@pytest.mark.parametrize("dtype", [float32, bfloat16])
+@pytest.mark.parametrize(("x", "w"), [
+    ((2, 8, 4, 5, 6), (8, 8, 3, 3, 3)), ((1, 5, 4, 5, 6), (20, 5, 3, 3, 3)), ((2, 12, 7, 6), (20, 12, 3, 3)),
+    ((2, 1, 4, 5, 6), (8, 1, 3, 3, 3)), ((2, 8, 20), (6, 8, 3)), ((2, 3, 7, 6), (8, 3, 3, 3)),
+])  # fmt: skip
+def test_gradients_of_kernels_between_few_channels_are_fast(x: Shape, w: Shape, dtype: DType) -> None:
+    if dtype is bfloat16 and not library().has_bfloat16:
+        pytest.skip("no instructions for bfloat16")
+    rank = len(x) - 2
+
+    def build(e: Builder, x: Value, w: Value, b: Value) -> list[Value]:
+        images, kernels, bias = (e.cast(v, dtype=dtype) for v in (x, w, b))
+        y = e.sigmoid(e.convolution_add(images, kernels, bias, pads=(1,) * 2 * rank))
+        inner = e.convolution_weight_gradient(images, y, shape=w.type.shape, pads=(1,) * 2 * rank)
+        return [e.cast(v, dtype=float32) for v in (inner, e.sum(y, axis=(0, *range(2, rank + 2))))]
+
+    graph = graph_of(build, x, w, w[:1])
+    assert_same(graph, drawn(graph), 1e-4 if dtype is float32 else 0.1)
+    assert not [kernel for kernel in slow_kernels(graph) if "kernels" in kernel]

@@ -120,7 +120,12 @@ class Descriptor:
     def common(cls, shape: Sequence[int], dtype: int = F32) -> Descriptor:
         """The layout for images in which all kernels are fast: blocks of channels, if they fill them."""
         is_blocked = len(shape) in BLOCKED and shape[1] % BLOCK == 0
-        return cls._tagged(shape, dtype, BLOCKED[len(shape)]) if is_blocked else cls.plain(shape, dtype)
+        return cls.blocked(shape, dtype) if is_blocked else cls.plain(shape, dtype)
+
+    @classmethod
+    def blocked(cls, shape: Sequence[int], dtype: int = F32) -> Descriptor:
+        """Blocks of channels, the last of which zeros fill."""
+        return cls._tagged(shape, dtype, BLOCKED[len(shape)])
 
     @classmethod
     def _tagged(cls, shape: Sequence[int], dtype: int, tag: int) -> Descriptor:

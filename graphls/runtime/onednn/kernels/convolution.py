@@ -9,7 +9,7 @@ from graphls.ir.graph import Node, Value
 from graphls.ir.types import DType, bfloat16, float32
 from graphls.primitives.primitive import normalise_axes
 from graphls.runtime.onednn.binding import DATA_TYPES, Descriptor, Primitive, Query, Role
-from graphls.runtime.onednn.kernels import channelwise
+from graphls.runtime.onednn.kernels import channelwise, few_channels
 from graphls.runtime.onednn.kernels.convolution_shapes import DIRECT, SLOW, Shapes, images, result
 from graphls.runtime.onednn.library import library
 from graphls.runtime.onednn.program.calls import View
@@ -77,13 +77,16 @@ def _weight_gradient(program: Program, node: Node, sums: Value | None) -> None:
     shapes, by_channel, kernel = _weight_kernel(node, dtype, sums is not None)
     is_slow = kernel.implementation.startswith(SLOW)
     parts = channelwise.parts(shapes) if is_slow and shapes.is_channelwise else []
-    if is_slow and not parts and dtype is bfloat16:
-        wide = _weight_kernel(node, float32, sums is not None)
-        if not wide[-1].implementation.startswith(SLOW):
-            shapes, by_channel, kernel = wide
+    wide = few_channels.filled(shapes) if is_slow else None
+    if is_slow and not parts and wide is None and dtype is bfloat16:
+        others = _weight_kernel(node, float32, sums is not None)
+        if not others[-1].implementation.startswith(SLOW):
+            shapes, by_channel, kernel = others
     totals = program.scratch(by_channel) if by_channel is not None else None
     if parts:
         gradient = channelwise.weight_gradient(program, shapes, parts, (x, g), totals)
+    elif wide is not None:
+        gradient, totals = few_channels.weight_gradient(program, wide, shapes, (x, g), sums is not None)
     else:
         gradient = program.scratch(kernel.layout(Query.WEIGHTS_GRADIENT))
         program.run(kernel, {
