@@ -49,8 +49,8 @@ SIGNALS = {"KILL": signal.SIGKILL, "INT": signal.SIGINT, "TERM": signal.SIGTERM}
 class Training:
     """A small training with dropout, a dataset that shuffles, and a checkpoint after every step."""
 
-    width = 4
-    """The size of each input."""
+    shape: tuple[int, ...] = (4,)
+    """That of each input."""
     longest_step = 0.02
     """Seconds after a step within which it is ended."""
     partition: Callable[..., Partition] = Partition
@@ -61,7 +61,7 @@ class Training:
         target.Partition = self.partition  # type: ignore[misc, assignment]
         self.model = self.made()
         rng = np.random.default_rng(3)
-        columns = rng.normal(size=(24, self.width)).astype(np.float32), rng.normal(size=(24, 2)).astype(np.float32)
+        columns = rng.normal(size=(24, *self.shape)).astype(np.float32), rng.normal(size=(24, 2)).astype(np.float32)
         self.data = NumpySlicesDataset(columns, ["x", "y"], shuffle=True).map(lambda x: x * 2, ["x"]).batch(8)
         self.model.build(self.data)
         self.first = {p.name: p.asnumpy() for p in self.parameters()}
@@ -120,18 +120,32 @@ class HeldTraining(PlanTraining):
 class LargeTraining(Training):
     """A training of 38 MB of states, which segments behind the flag overwrite in place where the engine does so."""
 
-    width = 1024
+    shape = (1024,)
     longest_step = 0.3
 
     def made(self) -> Model:
         """A model whose update the host skips now and then."""
-        net = nn.SequentialCell(nn.Dense(self.width, 3072), nn.ReLU(), nn.Dropout(p=0.2), nn.Dense(3072, 2))
+        net = nn.SequentialCell(nn.Dense(1024, 3072), nn.ReLU(), nn.Dropout(p=0.2), nn.Dense(3072, 2))
         scale = DynamicLossScaleManager(2.0**127, 2, 2)
         optimizer = nn.Adam(net.trainable_params(), 1e-4)
         return Model(net, nn.MSELoss(), optimizer, loss_scale_manager=scale, amp_level="O0", engine=self.engine)
 
 
-TRAININGS = {"session": Training, "plan": PlanTraining, "held": HeldTraining, "large": LargeTraining}
+class ImageTraining(Training):
+    """A training of convolutions, whose weights may lie in layouts of the engine, and whose statistics are states."""
+
+    shape = (3, 10, 10)
+
+    def made(self) -> Model:
+        """A model whose step has no loss scaling."""
+        layers = [nn.Conv2d(3, 16, 3), nn.BatchNorm2d(16), nn.ReLU(), nn.Conv2d(16, 32, 3, stride=2), nn.Dropout(p=0.2)]
+        net = nn.SequentialCell(*layers, nn.Flatten(), nn.Dense(800, 2))
+        return Model(net, nn.MSELoss(), nn.Momentum(net.trainable_params(), 0.001, 0.9), engine=self.engine)
+
+
+TRAININGS = {
+    "session": Training, "plan": PlanTraining, "held": HeldTraining, "large": LargeTraining, "images": ImageTraining,
+}  # fmt: skip
 
 
 class Saved(NamedTuple):

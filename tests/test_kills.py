@@ -18,7 +18,7 @@ def test_trainings_that_are_killed_interrupted_and_asked_to_end(steps: str, coun
 
 
 @pytest.mark.skipif(not Onednn().version(), reason="oneDNN is not installed")
-@pytest.mark.parametrize(("steps", "count"), [("session", 4), ("plan", 2), ("large", 1)])
+@pytest.mark.parametrize(("steps", "count"), [("session", 3), ("images", 3), ("plan", 2), ("large", 1)])
 def test_the_same_on_onednn(steps: str, count: int) -> None:
     assert_nothing_is_lost(steps, count, "--engine", "onednn")
 
