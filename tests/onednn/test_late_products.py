@@ -121,3 +121,14 @@ def test_a_bound_that_says_nothing_is_followed_by_an_exact_check(size: float) ->
         results.append((flag, step.parameters["moments.0.weight"].asnumpy()))
     assert not results[0][0] and not results[1][0]
     np.testing.assert_allclose(results[0][1], results[1][1], rtol=1e-5, atol=1e-6 * float(np.abs(results[1][1]).max()))
+
+
+def test_a_check_is_bound_once_though_each_step_brings_an_operand() -> None:
+    step, x = scaled("dense", 2.0**10, "onednn")
+    step(x, LABELS)
+    (part,) = step._session.first
+    number = next(i for i, call in enumerate(part.program.calls) if call.kind == "overflow check")
+    before = part.turn().calls[number]
+    for _ in range(2):  # there are two bindings, as a count of steps is swapped
+        step(x.copy(), LABELS)
+    assert part.turn().calls[number] is before

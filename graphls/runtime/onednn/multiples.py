@@ -10,9 +10,6 @@ from graphls.ir.graph import Graph, Node, Value
 from graphls.ir.types import float32
 from graphls.passes.rewrite import Rewriter
 
-LEAST = 1 << 12
-"""Elements from which on a multiple is computed again by each update that reads it, where it costs no pass."""
-
 
 def with_multiples(graph: Graph) -> Graph:
     """The graph whose updates read products times numbers, and whose checks read each value once.
@@ -77,10 +74,10 @@ class _Multiples(Rewriter):
         return None
 
     def copy(self, value: Value) -> Value:
-        """A large multiple, computed again in the block of an update; other values are themselves."""
+        """A multiple of an array, computed again in the block of an update, which costs no pass; others as they are."""
         maker = self.definer.get(value)
         parts = factors(maker)
-        if maker is None or parts is None or maker.phase != "backward" or value.type.size < LEAST:
+        if maker is None or parts is None or maker.phase != "backward" or value.type.size == 1:
             return value
         key = self.e, value
         if key not in self.copies:

@@ -96,6 +96,11 @@ class OnArrays(PythonCall):
     reads: Sequence[Buffer]
     writes: Sequence[Buffer]
 
+    @property
+    def holds(self) -> Sequence[Buffer]:
+        """The buffers whose arrays the bound call holds."""
+        return *self.reads, *self.writes
+
 
 @dataclass(eq=False)
 class Interpreted(OnArrays):

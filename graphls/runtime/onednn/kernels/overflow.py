@@ -211,6 +211,12 @@ class Check(OnArrays):
         self.reads = (*dict.fromkeys(buffer for term in self.terms for buffer in term.reads), *self.flags)
         self.writes = (self.result,)
 
+    @property
+    def holds(self) -> Sequence[Buffer]:
+        """The buffers whose arrays the bound call holds: not those that it looks at where the sum is too large."""
+        bounds = (bound.view.buffer for term in self.terms for bound in term.bounds)
+        return *bounds, *(term.number for term in self.terms if term.number is not None), *self.flags, self.result
+
     def bound(self, binding: Binding) -> partial[None]:
         """The call on the arrays of a binding."""
         sizes: dict[object, _Size] = {}

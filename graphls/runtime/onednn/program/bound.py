@@ -22,7 +22,7 @@ class Binding:
     def __init__(self, arena: Array, outside: dict[Buffer, Array]) -> None:
         self.calls: list[partial[Any]] = []
         self._arena, self._outside = arena, outside
-        self._following: dict[Buffer, list[tuple[int, AnyCall]]] = {}
+        self._following: dict[Buffer, list[tuple[int, Copy | OnArrays]]] = {}
         self._memories: dict[View, Memory] = {}
         self._moving: dict[Buffer, list[tuple[Memory, int]]] = {}
 
@@ -31,9 +31,9 @@ class Binding:
         for number, call in enumerate(calls):
             missing: set[Buffer] = set()
             if isinstance(call, (Copy, OnArrays)):
-                missing.update(filter(self._is_missing, (*call.reads, *call.writes)))
-            for buffer in missing:
-                self._following.setdefault(buffer.memory, []).append((number, call))
+                missing.update(filter(self._is_missing, call.holds))
+                for buffer in missing:
+                    self._following.setdefault(buffer.memory, []).append((number, call))
             self.calls.append(partial(int) if missing else call.bound(self))
 
     def _is_missing(self, buffer: Buffer) -> bool:
@@ -71,5 +71,5 @@ class Binding:
         for memory, position in self._moving.get(key, ()):
             memory.move(array.ctypes.data + position)
         for number, call in self._following.get(key, ()):
-            if not any(map(self._is_missing, (*call.reads, *call.writes))):
+            if not any(map(self._is_missing, call.holds)):
                 self.calls[number] = call.bound(self)

@@ -150,6 +150,11 @@ class Copy:
         """The buffer that it writes."""
         return (self.target,)
 
+    @property
+    def holds(self) -> Sequence[Buffer]:
+        """The buffers whose arrays the bound call holds."""
+        return self.source, self.target
+
     def bound(self, binding: Any) -> partial[Any]:
         """The call on the arrays of a binding."""
         target = binding.array(self.target, self.type)
