@@ -32,8 +32,9 @@ class Onednn:
     def interprets(self, node: Node) -> bool:
         """Whether NumPy may compute some of the work of a node, on the buffers of the kernels around it."""
         from graphls.runtime.onednn.rules import interprets
+        from graphls.runtime.onednn.single_numbers import is_single
 
-        return node.phase in ("forward", "backward") or interprets(node)
+        return node.phase in ("forward", "backward") or interprets(node) or is_single(node)
 
     def prepared(self, graph: Graph) -> Graph:
         """The graph in which products are computed once, where an update and a check would each compute them.

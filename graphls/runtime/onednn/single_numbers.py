@@ -44,7 +44,7 @@ def single_numbers(nodes: Sequence[Node], definer: Mapping[Value, Node]) -> Iter
         if node.primitive.is_check:
             count += 1
             levels[node.output] = count
-        elif _is_single(node) and all(v in levels or _is_there(v, definer) for v in node.inputs):
+        elif is_single(node) and all(v in levels or _is_there(v, definer) for v in node.inputs):
             levels[node.output] = level = max((levels.get(v, 0) for v in node.inputs), default=0)
             groups.setdefault(level, []).append(node)
     for several in groups.values():
@@ -59,7 +59,7 @@ def _is_there(value: Value, definer: Mapping[Value, Node]) -> bool:
     return value not in definer or definer[value].primitive.is_constant
 
 
-def _is_single(node: Node) -> bool:
+def is_single(node: Node) -> bool:
     """Whether a node of an update computes one number, exactly."""
     values = (*node.inputs, *node.outputs)
     is_update = node.phase == "update" and not node.regions and not node.attrs
