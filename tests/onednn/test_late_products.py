@@ -10,6 +10,7 @@ import pytest
 
 import graphls
 from graphls import nn, ops
+from graphls.ir import walk
 from graphls.runtime.onednn.part import OnednnPart
 
 SCALES = [1.0, 2.0**10, 2.0**126, 2.0**127]
@@ -73,6 +74,14 @@ def test_the_product_is_computed_behind_the_flag(kind: str) -> None:
     assert size > 4_000_000
     assert all(buffer.size < size // 4 for part in session.first for buffer in part.program.outputs)
     assert sum(array.nbytes for _, array in session.context.private.values()) < size
+
+
+def test_a_profile_has_the_node_of_a_product_behind_the_flag() -> None:
+    step, x = scaled("dense", 2.0**10, "onednn")
+    profile = step.profile(x, LABELS, steps=1)
+    kernels = [k for run in profile.runs for k in run.kernels if k.operator.startswith(CALLS["dense"])]
+    nodes = {*walk(step.graph)}
+    assert kernels and all(kernel.node in nodes for kernel in kernels)
 
 
 @pytest.mark.parametrize("kind", KINDS)

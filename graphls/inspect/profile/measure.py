@@ -166,12 +166,23 @@ def _renamed_states(step: Step, graph: Graph, copy: PlainCopy) -> dict[str, Copi
 
 
 def _origins(graph: Graph, copy: PlainCopy) -> dict[Node, Node]:
-    """The nodes of a graph by those of a copy of its plan; constants have their own copies in segments."""
+    """The nodes of a graph by those of a copy of its plan.
+
+    Segments have copies of constants, which share the attributes, and of products, which share the user's line.
+    """
     makers = {value: node for node in walk(graph) for value in node.outputs}
-    constants = {id(node.attrs): node for node in walk(graph) if node.primitive.is_constant}
-    pairs = ((n, makers.get(o.outputs[0]) if o.outputs else None, id(o.attrs)) for n, o in copy.nodes.items())
-    matches = ((n, node or constants.get(attrs)) for n, node, attrs in pairs)
+    owners = {_owner(node): node for node in reversed([*walk(graph)])}
+    pairs = ((n, makers.get(o.outputs[0]) if o.outputs else None, _owner(o)) for n, o in copy.nodes.items())
+    matches = ((n, node or owners.get(owner)) for n, node, owner in pairs)
     return {n: node for n, node in matches if node is not None}
+
+
+def _owner(node: Node) -> object:
+    """What a node shares with its copies."""
+    if node.primitive.is_constant:
+        return id(node.attrs)
+    types = tuple(v.type for v in (*node.inputs, *node.outputs))
+    return node.primitive.name, node.phase, node.scope, id(node.loc), types
 
 
 def _backend(session: Any, plan: Plan) -> str:
