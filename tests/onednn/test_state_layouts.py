@@ -84,9 +84,7 @@ def test_bits_are_those_of_a_training_in_rows(
 def test_no_weight_gradient_or_weight_of_a_forward_kernel_is_reordered() -> None:
     step = compiled(training())
     step(X, Y)
-    (only,) = step._session.last
-    shapes = {(32, 16, 3, 3), (16, 32, 1, 1)}
-    reorders = [c for c in only.program.calls if c.kind == "reorder" and c.views[1].layout.shape in shapes]
+    reorders = _reorders_of_weights(step)
     assert {c.node.primitive.name for c in reorders} == {"convolution_input_gradient"}
     assert len(reorders) == 1, "The images of the first convolution are inputs, whose gradient nobody reads."
 
@@ -161,6 +159,34 @@ def test_steps_of_onednn_in_turns_agree_on_layouts(count: int) -> None:
         step(X, Y), other(x, y), evaluation(X)
     assert all(p.storage.versioned is buffers[name] for name, p in step.parameters.items())
     assert blocked(step)
+
+
+def test_weights_of_an_inference_are_reordered_once_and_a_training_chooses_again() -> None:
+    network, alone = convolutions(), compiled(training())
+    x = X[:1, :, :5, :5]
+    small = nn.SequentialCell(*list(network)[:5]).set_train(False)
+    inference = graphls.compile(small, x, engine="onednn")
+    first = inference(x).asnumpy()
+    assert blocked(inference) == set(LARGE)
+    assert not _reorders_of_weights(inference)
+    assert not any(inference.parameters[name].storage.current.is_written for name in LARGE)
+    np.testing.assert_array_equal(inference(x).asnumpy(), first)
+    step = compiled(training(network=network))
+    state = step.parameters[LARGE[0]].storage
+    strides = [n // 4 for n in np.empty(state.read().shape[::-1], np.float32).strides[::-1]]
+    other = BlockedArray.of(state.read(), state.current.type, Descriptor.strided(state.read().shape, strides), False)
+    state.replace(other)
+    for _ in range(2):
+        step(X, Y), alone(X, Y)
+        inference(x)
+    assert bits(step) == bits(alone)
+    assert not state.current.layout.equals(other.layout)
+
+
+def _reorders_of_weights(step: Any) -> list[Any]:
+    (only,) = (*step._session.first, *step._session.last)
+    shapes = {(32, 16, 3, 3), (16, 32, 1, 1)}
+    return [c for c in only.program.calls if c.kind == "reorder" and c.views[1].layout.shape in shapes]
 
 
 def test_steps_that_want_other_layouts_take_over_the_first(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,18 +19,18 @@ Array = np.ndarray[Any, Any]
 
 
 class BlockedArray:
-    """The values of a type in a layout, as `bytes`."""
+    """The values of a type in a layout, as `bytes`; `is_written` where the step that has chosen it writes states."""
 
-    __slots__ = ("bytes", "layout", "type")
+    __slots__ = ("bytes", "is_written", "layout", "type")
 
-    def __init__(self, kind: Type, layout: Descriptor) -> None:
-        self.type, self.layout = kind, layout
+    def __init__(self, kind: Type, layout: Descriptor, is_written: bool = True) -> None:
+        self.type, self.layout, self.is_written = kind, layout, is_written
         self.bytes: Array = checked(empty, (layout.size,), np.uint8)
 
     @classmethod
-    def of(cls, array: Array, kind: Type, layout: Descriptor) -> BlockedArray:
+    def of(cls, array: Array, kind: Type, layout: Descriptor, is_written: bool = True) -> BlockedArray:
         """An array of a type in a layout."""
-        blocked = cls(kind, layout)
+        blocked = cls(kind, layout, is_written)
         _reorder(Descriptor.of(kind), np.ascontiguousarray(array), layout, blocked.bytes)
         return blocked
 

@@ -149,7 +149,9 @@ class OnednnPart(ArrayPart):
 
     def _fit(self, name: str, array: Array) -> Any:
         layout = self.layouts.states.get(name)
-        return super()._fit(name, array) if layout is None else BlockedArray.of(array, self.types[name], layout)
+        if layout is None:
+            return super()._fit(name, array)
+        return BlockedArray.of(array, self.types[name], layout, bool(self.context.plan.graph.writes))
 
     def _second(self, name: str) -> Any:
         layout = self.layouts.states.get(name)

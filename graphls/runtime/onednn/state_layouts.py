@@ -35,16 +35,15 @@ def layouts_of(context: PlanContext, engine: str) -> StateLayouts:
     """The layouts of a plan; states that segments of other engines read or write too are in row-major order.
 
     Values that elementwise nodes connect share one: a weight, its gradient, its moments and their new values. It is
-    that in which one of the states lives already, else, if the plan writes states, what the kernel of a convolution
-    wants.
+    that in which one of the states lives already, if the step that has brought it there writes states or this one does
+    not, else what the kernel of a convolution wants.
     """
     segments = [segment for segment in context.plan.segments if segment.engine == engine]
     others = [segment for segment in context.plan.segments if segment.engine != engine]
     nodes = [node for segment in segments for node in segment.graph.nodes]
     states = {state.name: state for segment in segments for state in segment.graph.states}
     layouts = [(states[name], layout) for name, layout in _living(context) if name in states]
-    if context.plan.graph.writes:
-        layouts += _of_convolutions(nodes)
+    layouts += _of_convolutions(nodes)
     if not layouts:
         return StateLayouts()
     sets = _Sets(states)
@@ -62,10 +61,11 @@ def layouts_of(context: PlanContext, engine: str) -> StateLayouts:
 
 
 def _living(context: PlanContext) -> Iterator[tuple[str, Descriptor]]:
-    """The states that live in the layout of a kernel now, with that."""
+    """The states that live in a layout that counts for a plan, with that."""
+    writes = bool(context.plan.graph.writes)
     for name, parameter in context.parameters.items():
         buffer = parameter.storage.current
-        if isinstance(buffer, BlockedArray):
+        if isinstance(buffer, BlockedArray) and buffer.is_written >= writes:
             yield name, buffer.layout
 
 
