@@ -14,6 +14,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+from benchmarks.peers.bandwidth import SIZE, bandwidth
 from benchmarks.peers.contenders import CONTENDERS, chosen
 from benchmarks.peers.results import Result
 from benchmarks.peers.rows import QUICK_ROWS, ROWS
@@ -46,9 +47,10 @@ def settings_of(options: argparse.Namespace) -> Settings:
     return replace(settings, rounds=min(settings.rounds, 2), seconds=0.02) if options.quick else settings
 
 
-def write(path: Path, settings: Settings, results: dict[str, list[Result]]) -> None:
+def write(path: Path, settings: Settings, speed: float, results: dict[str, list[Result]]) -> None:
     """All figures as JSON."""
-    machine = {"platform": platform.platform(), "processor": processor(), "cores": os.cpu_count()}
+    cores = os.cpu_count()
+    machine = {"platform": platform.platform(), "processor": processor(), "cores": cores, "bandwidth": speed}
     rows = {row: [result.as_json() for result in row_results] for row, row_results in results.items()}
     path.write_text(json.dumps({"machine": machine, "settings": vars(settings), "rows": rows}, indent=1))
 
@@ -67,11 +69,13 @@ def main(texts: list[str]) -> dict[str, list[Result]]:
         raise SystemExit(f"There is no row {', '.join(sorted(unknown))}; there are {', '.join(table)}.")
     rows = [table[name] for name in options.rows.split(",")]
     results: dict[str, list[Result]] = {}
+    speed = bandwidth(SIZE >> 10 if options.quick else SIZE)
+    print(f"Copies in memory by all cores read and write {speed / 1e9:.1f} GB/s.", flush=True)
     for row, row_results in measure(rows, chosen(options.contenders), settings):
         results[row.name] = row_results
         print(f"\n{details(row.name, row_results)}", flush=True)
         if options.json:
-            write(options.json, settings, results)
+            write(options.json, settings, speed, results)
     print(f"\n{summary(results)}")
     return results
 
