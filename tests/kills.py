@@ -312,6 +312,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell takes from what runs in its background
+    if arguments.engine == "onednn":  # which computes on one thread in forked processes, with other sums than on two
+        graphls.set_context(runtime_num_threads=1)
     for kind in arguments.steps:
         for name in arguments.signals:
             report(kind, name, arguments)
