@@ -47,7 +47,7 @@ KNOWN: dict[str, tuple[str, ...]] = {
         "distributed.sharded_states._communicators", "distributed.shard_reads._ended",
         "distributed.shard_reads._retained", "distributed.shard_reads._states",
         "distributed.watchdog.Watching.watch", "distributed.world.Ranks.groups",
-        "base.sharing.forks._before_forks", "base.sharing.forks._functions", "base.sharing.forks._guards",
+        "base.sharing.forks._functions", "base.sharing.forks._guards",
         "base.sharing.forks._numbers",
         "base.sharing.forks._renewed",
         "frontend.tensors.configuration.Configuration.changes", "frontend.tensors.dispatch._plans",

@@ -175,7 +175,6 @@ def test_a_fork_waits_for_the_steps_and_compilations_of_other_threads() -> None:
 
 TWO_FORKS = """
 import os, threading
-from graphls.base.sharing import forks, locks
 
 second_waits = threading.Event()
 
@@ -201,8 +200,9 @@ def begin_second():
         second_waits.wait()
 
 second = threading.Thread(target=fork)
+os.register_at_fork(before=begin_second)  # which runs behind the hook of graphls, as that is registered later
+from graphls.base.sharing import forks, locks
 locks.COMPILING.lock = Announcing(locks.COMPILING.lock)
-forks.call_before_fork(begin_second)
 fork()
 second.join()
 fork()

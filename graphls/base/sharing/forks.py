@@ -43,17 +43,16 @@ class Renewable(Protocol):
 _guards: set[ref[Guard]] = set()
 _renewed: set[ref[Renewable]] = set()
 _functions: list[Callable[[], None]] = []
-_before_forks: list[Callable[[], object]] = []
 
 
 class _Forks(threading.local):
-    """The forks that a thread is about to do: the locks, which of them it has acquired, and the results of functions.
+    """The forks that a thread is about to do: the locks, and which of them it has acquired.
 
     Each thread has its own: a second thread may be waiting for the locks in its hook while the first one forks.
     """
 
     def __init__(self) -> None:
-        self.begun: list[tuple[list[Any], list[bool], list[object]]] = []
+        self.begun: list[tuple[list[Any], list[bool]]] = []
 
 
 _forks = _Forks()
@@ -70,12 +69,6 @@ def call_after_fork(function: Callable[[], None]) -> Callable[[], None]:
     return function
 
 
-def call_before_fork(function: Callable[[], object]) -> Callable[[], object]:
-    """Call a function before each fork; the child process never frees its result, the parent does at once."""
-    _before_forks.append(function)
-    return function
-
-
 def never_free(*objects: object) -> None:
     """Keep objects alive for ever, also at the end of the process."""
     for item in objects:
@@ -89,21 +82,17 @@ def _alive(references: set[ref[Item]]) -> list[Item]:
 def _before() -> None:
     locks = [guard.lock for guard in sorted(_alive(_guards), key=lambda guard: guard.number)]
     acquired_locks: list[bool] = []
-    retained: list[object] = []
-    _forks.begun.append((locks, acquired_locks, retained))
+    _forks.begun.append((locks, acquired_locks))
     # One call into C: a Ctrl-C, which the interpreter swallows in here, leaves no acquired lock uncounted.
     deque(map(acquired_locks.append, map(methodcaller("acquire"), locks)), 0)
-    for function in _before_forks:
-        retained.append(function())
 
 
 def _in_parent() -> None:
-    locks, acquired_locks, _ = _forks.begun.pop() if _forks.begun else ([], [], [])
+    locks, acquired_locks = _forks.begun.pop() if _forks.begun else ([], [])
     deque(map(methodcaller("release"), locks[: len(acquired_locks)]), 0)
 
 
 def _in_child() -> None:
-    never_free(*(retained for _, _, retained in _forks.begun))
     _forks.begun.clear()
     for guard in _alive(_guards):
         guard.lock = threading.RLock()

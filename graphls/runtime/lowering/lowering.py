@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -32,14 +32,12 @@ class Lowered(Ports):
     """A model with its ports.
 
     `origins` maps the name of each operator of the model and of its subgraphs to the node that it computes. `outside`
-    has the arrays that are not in the model, by the names of their tensors; see weights.py. `tensors` maps values to
-    their tensors in their own dtypes.
+    has the arrays that are not in the model, by the names of their tensors; see weights.py.
     """
 
     model: ModelProto
     origins: dict[str, Node]
     outside: MutableMapping[str, Array]
-    tensors: Mapping[Value, str]
 
 
 def lower(
@@ -85,8 +83,7 @@ class Lowering(Rules):
         outputs = tuple(self.graph_output(v, fixed) for v in self.graph.outputs)
         writes = {w.state.name: self.graph_output(w.value, fixed) for w in self.graph.writes}
         ports = inputs, outputs, states, writes, tuple(self.host)
-        tensors = {v: forms[v.type.dtype] for v, forms in self.forms.items() if v.type.dtype in forms}
-        return Lowered(*ports, self.model(), self.origins, self.weights.outside, tensors)
+        return Lowered(*ports, self.model(), self.origins, self.weights.outside)
 
     def declare(self, value: Value) -> str:
         """Add a value as an input of the model."""

@@ -86,8 +86,7 @@ class Writer:
     def operator(
         self, kind: str, inputs: Sequence[str], attributes: Mapping[str, Any] | None = None, domain: str = ""
     ) -> str:
-        """Append an operator of ONNX, or of another domain such as "com.microsoft"; returns the name of its result.
-        """
+        """Append an operator of ONNX, or of another domain such as "com.microsoft"; returns the name of its result."""
         (name,) = self.results(kind, inputs, attributes or {}, 1, domain)
         return name
 
@@ -116,14 +115,6 @@ class Writer:
         if self._defined[0] is self.body:
             self._defined[1].update(names)
         return names
-
-    def _check_attributes(self, kind: str, attributes: Mapping[str, Any]) -> None:
-        """Raise GraphTypeError for invalid attributes of an operator, which its other form may never read."""
-        _set_attributes(NodeProto(op_type=kind), attributes)
-        unknown = attributes.keys() - onnx.defs.get_schema(kind, self.opset).attributes.keys()
-        if unknown:
-            text = f"Unrecognized attribute: {', '.join(sorted(unknown))} for operator {kind}; leave it out."
-            raise GraphTypeError(text)
 
     def _node_name(self, output: str, kind: str) -> str:
         node = self.node
