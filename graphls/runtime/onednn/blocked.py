@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,9 +9,9 @@ import numpy as np
 from graphls.base.reporting import checked
 from graphls.base.sharing.arrays import empty
 from graphls.ir.types import Type
-from graphls.runtime.onednn.binding import Descriptor, Memory, Role, arguments
+from graphls.runtime.onednn.binding import Descriptor, Memory
 from graphls.runtime.onednn.library import library
-from graphls.runtime.onednn.program.calls import reorder_of
+from graphls.runtime.onednn.program.calls import move
 from graphls.runtime.threads import thread_limit
 
 Array = np.ndarray[Any, Any]
@@ -42,11 +41,5 @@ class BlockedArray:
 
 
 def _reorder(source: Descriptor, values: Array, target: Descriptor, result: Array) -> None:
-    lib = library()
-    lib.limit_threads(thread_limit())
-    kernel = reorder_of(source, target)
-    memories: Mapping[int, Memory] = {
-        Role.SOURCE: Memory(source, values.ctypes.data), Role.RESULT: Memory(target, result.ctypes.data)
-    }  # fmt: skip
-    execute = lib.c.dnnl_primitive_execute
-    lib.call("reorder a state", execute, kernel.handle, lib.stream, len(memories), arguments(memories))
+    library().limit_threads(thread_limit())
+    move(Memory(source, values.ctypes.data), Memory(target, result.ctypes.data))

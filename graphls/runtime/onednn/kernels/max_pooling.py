@@ -14,14 +14,14 @@ from graphls.ir.types import DType, Type, float32, int32, uint8
 from graphls.passes.rewrite import users
 from graphls.primitives.pooling import corners, row_major_strides
 from graphls.primitives.windows import Geometry
-from graphls.runtime.onednn.binding import F32, Descriptor, Memory, Primitive, Query, Role, arguments
+from graphls.runtime.onednn.binding import F32, Descriptor, Memory, Primitive, Query, Role
 from graphls.runtime.onednn.kernels.convolution_shapes import TRAINING
 from graphls.runtime.onednn.kernels.pooling import fast_kernel, windows
 from graphls.runtime.onednn.kernels.reductions import REDUCE_SUM, by_row, in_rows
 from graphls.runtime.onednn.library import library
 from graphls.runtime.onednn.program.arena import Buffer
 from graphls.runtime.onednn.program.bound import Binding
-from graphls.runtime.onednn.program.calls import Array, PythonCall, View
+from graphls.runtime.onednn.program.calls import Array, PythonCall, View, move
 from graphls.runtime.onednn.program.program import COMPUTED, Group, Program
 from graphls.runtime.onednn.registry import rule
 
@@ -68,13 +68,13 @@ class Maxima(PythonCall):
         """Write the maxima, nan among them, and their positions as NumPy computes them."""
         (x,), (y, positions) = self.node.inputs, self.node.outputs
         images = np.empty(x.type.shape, x.type.dtype.numpy)
-        _move(binding.memory(self.source), _memory(Descriptor.of(x.type), images))
+        move(binding.memory(self.source), _memory(Descriptor.of(x.type), images))
         maxima, chosen = self.node.primitive.evaluate((images,), self.node.attrs, (y.type, positions.type))
         inner = _positions_in_windows(chosen, x.type, self.node)
-        _move(_memory(Descriptor.of(y.type), maxima), binding.memory(self.result))
+        move(_memory(Descriptor.of(y.type), maxima), binding.memory(self.result))
         kind = self.workspace.layout.dtype
         inner = np.ascontiguousarray(inner, POSITIONS[kind].numpy)
-        _move(_memory(Descriptor.plain(y.type.shape, kind), inner), binding.memory(self.workspace))
+        move(_memory(Descriptor.plain(y.type.shape, kind), inner), binding.memory(self.workspace))
 
 
 @dataclass(eq=False)
@@ -112,14 +112,6 @@ class _Positions(PythonCall):
 
 def _memory(layout: Descriptor, array: Array) -> Memory:
     return Memory(layout, array.ctypes.data)
-
-
-def _move(source: Memory, target: Memory) -> None:
-    """Move values into another layout."""
-    lib = library()
-    memories: dict[int, Memory] = {Role.SOURCE: source, Role.RESULT: target}
-    moving = Primitive("reorder", "reorder", source.descriptor, lib.engine, target.descriptor, lib.engine, None)
-    lib.call("reorder images", lib.c.dnnl_primitive_execute, moving.handle, lib.stream, 2, arguments(memories))
 
 
 def _geometry(node: Node) -> tuple[Geometry, tuple[int, ...]]:

@@ -10,7 +10,7 @@ import numpy as np
 from graphls.ir.graph import Node, Value
 from graphls.ir.types import Type
 from graphls.primitives.primitive import normalise_axes
-from graphls.runtime.onednn.binding import DATA_TYPES, F32, Descriptor, Primitive, Role, floats
+from graphls.runtime.onednn.binding import F32, SIZES, Descriptor, Primitive, Role, floats
 from graphls.runtime.onednn.elementwise.algorithms import DIV
 from graphls.runtime.onednn.library import library
 from graphls.runtime.onednn.program.calls import View
@@ -21,8 +21,6 @@ REDUCE_MAX, REDUCE_SUM = 0x2FFF2, 0x2FFF4
 
 MOST_SUMS = 64
 """Sums by which values are searched for nan and infinities; threads share them."""
-
-ITEM_SIZES = {code: kind.itemsize for kind, code in DATA_TYPES.items()}
 
 
 @rule("sum", "mean")
@@ -93,6 +91,6 @@ def by_row(program: Program, rows: View, algorithm: int, dtype: int) -> View:
 
 def in_rows(layout: Descriptor) -> Descriptor:
     """The elements of a layout as a matrix, the padding of blocks included, which is 0."""
-    count = layout.size // ITEM_SIZES[layout.dtype]
+    count = layout.size // SIZES[layout.dtype]
     rows = gcd(count, MOST_SUMS) if count > MOST_SUMS else 1
     return Descriptor.plain((rows, count // rows), layout.dtype)

@@ -11,7 +11,7 @@ import numpy as np
 
 from graphls.ir.graph import Node
 from graphls.ir.types import Type
-from graphls.runtime.onednn.binding import Descriptor, Primitive, Role
+from graphls.runtime.onednn.binding import Descriptor, Memory, Primitive, Role, arguments
 from graphls.runtime.onednn.library import library
 from graphls.runtime.onednn.program.arena import Buffer
 from graphls.runtime.onednn.program.order import Ordered
@@ -126,6 +126,14 @@ def reorder_of(source: Descriptor, target: Descriptor) -> Primitive:
     """The kernel that brings values from a layout into another one."""
     engine = library().engine
     return Primitive("reorder", "reorder", source, engine, target, engine, None)
+
+
+def move(source: Memory, target: Memory) -> None:
+    """Bring values from a memory into another one, at once."""
+    lib, kernel = library(), reorder_of(source.descriptor, target.descriptor)
+    memories: dict[int, Memory] = {Role.SOURCE: source, Role.RESULT: target}
+    execute = lib.c.dnnl_primitive_execute
+    lib.call("move values", execute, kernel.handle, lib.stream, len(memories), arguments(memories))
 
 
 @dataclass(eq=False)
