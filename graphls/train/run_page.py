@@ -14,6 +14,7 @@ from graphls.base.files.files import parse_json, read_bytes, write_text
 from graphls.base.text.charts import Line, Point, chart, number
 from graphls.base.text.colours import both, theme
 from graphls.base.text.html import STYLE, escape
+from graphls.train.skips import SkippedSteps
 
 COLUMNS = ("loss", "learning_rate", "scale", "overflow", "gradient_norm", "waiting", "step_time", "memory")
 """Numbers of a step: seconds of `waiting` for data and of the step itself, bytes of memory of the process."""
@@ -47,6 +48,13 @@ class RunRecord:
     def skipped(self) -> list[float]:
         """The steps that overflowed."""
         return [step for step, value in self.columns["overflow"] if value]
+
+    def first_scale(self) -> str:
+        """Which scale the next run should begin with, as a part of a sentence; empty unless most steps were skipped."""
+        scales, counts = dict(self.columns["scale"]), SkippedSteps()
+        for step, value in self.columns["overflow"]:
+            counts.after(bool(value), scales.get(step))
+        return counts.advice()
 
     def save(self, path: Path) -> None:
         """Write everything to a file, at once; numbers that are not finite as texts. Raises as `write_text`."""
@@ -155,7 +163,8 @@ class RunPage:
         skipped = len(self.record.skipped())
         parts = [f"{count} steps{'' if is_over else ' so far'}"]
         parts += [f"the last loss is {number(losses[-1][1])}"] if losses else []
-        parts += [f"{skipped} skipped because of an overflow"] if self.record.columns["overflow"] else []
+        first = f" ({advice})" if (advice := self.record.first_scale()) else ""
+        parts += [f"{skipped} skipped because of an overflow{first}"] if self.record.columns["overflow"] else []
         parts += [f"{name} {number(points[-1][1])}" for name, points in self.record.evaluations.items() if points]
         beside = f" Dashed: {', '.join(self.others)}." if self.others else ""
         return f"{', '.join(parts)}.{beside}"

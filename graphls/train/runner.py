@@ -27,6 +27,7 @@ from graphls.step.repeated import RepeatedStep, host_random_nodes
 from graphls.step.step import Compiled
 from graphls.train.callbacks.callback import CallbackManager, InternalCallbackParam, RunContext, is_flag
 from graphls.train.feeding import NO_DATA, Feed, Row, tensors_of
+from graphls.train.skips import SkippedSteps
 
 
 class OverflowWatch:
@@ -71,6 +72,43 @@ MOST_BYTES = 2**26
 MOST_LENGTHS = 4
 
 
+class Outcomes:
+    """Whether the steps of a run were skipped, with the scale after each, read late so that no step waits for it."""
+
+    def __init__(self, scale: float) -> None:
+        self.counts = SkippedSteps(scale)
+        self.unread: list[tuple[Tensor, Tensor]] = []
+
+    @classmethod
+    def of(cls, network: Cell) -> Outcomes | None:
+        """Those of a network from its present scale on; None for one without loss scaling."""
+        if not isinstance(network, TrainOneStepWithLossScaleCell):
+            return None
+        return cls(float(network.scale_sense.asnumpy().reshape(())))
+
+    def add(self, overflow: Tensor, scale: Tensor) -> None:
+        """Record the outcome of a step, or of several."""
+        self.unread.append((overflow, scale))
+        if len(self.unread) > MOST_OVERFLOWS:
+            self.read()
+
+    def read(self) -> SkippedSteps:
+        """The counts of all steps so far."""
+        unread, self.unread = self.unread, []
+        for flags, scales in unread:
+            count = flags.size
+            after = np.broadcast_to(scales.asnumpy().reshape(-1), count)
+            for flag, scale in zip(flags.asnumpy().reshape(-1), after, strict=True):
+                self.counts.after(bool(flag), float(scale))
+        return self.counts
+
+    def warn_of_most(self, setting: str) -> None:
+        """Warn where most steps were skipped, with the scale to begin with."""
+        counts = self.read()
+        if advice := counts.advice(setting):
+            warn(f"{counts.skipped} of {counts.steps} steps overflowed and were skipped; {advice}.")
+
+
 class ModeSwitch:
     """Keeps a network in training or in evaluation mode.
 
@@ -111,6 +149,7 @@ class TrainRunner:
         self.optimizer = optimizer if isinstance(optimizer, Optimizer) else None
         self.skips = isinstance(network, TrainOneStepWithLossScaleCell)
         self.watch = OverflowWatch()
+        self.outcomes: Outcomes | None = None
         self._progress = 0, Version(), 0, 1
 
     def __getstate__(self) -> dict[str, Any]:
@@ -190,6 +229,8 @@ class TrainRunner:
     def _watch(self, row: Row, outputs: object) -> None:
         if self.skips and isinstance(outputs, tuple) and len(outputs) > 1 and is_flag(outputs[1]):
             self.watch.after_steps(outputs[1], lambda: self.find(row).explain_overflow(*row).summary)
+            if self.outcomes is not None and len(outputs) > 2 and isinstance(outputs[2], Tensor):
+                self.outcomes.add(outputs[1], outputs[2])
 
 
 def steps_in_a_call(step: Compiled, total: int) -> int:
@@ -224,6 +265,7 @@ class Training:
     def run(self, epochs: range, feed: Feed, sink_size: int) -> None:
         """Run all epochs, step by step where `sink_size` is 0, else an epoch (-1) or `sink_size` steps in one call."""
         self._count_completed()
+        outcomes = self.runner.outcomes = Outcomes.of(self.runner.network)
         self.callbacks.on_train_begin(self.context)
         rows = feed.endless() if sink_size > 0 else None
         for epoch in epochs:
@@ -238,6 +280,9 @@ class Training:
             if self.context.get_stop_requested():
                 break
         self.callbacks.on_train_end(self.context)
+        self.runner.outcomes = None
+        if outcomes is not None and not self.callbacks.report_overflows:
+            outcomes.warn_of_most("init_loss_scale" if self.manager is not None else "loss_scale_value")
 
     def _count_completed(self) -> None:
         """Provide the number of complete steps in the state, where `cur_step_num` counts the running one."""

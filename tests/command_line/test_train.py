@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import sys
 import zipfile
@@ -93,10 +94,17 @@ def test_a_model_is_trained_and_stays_the_same_model(precision: str, capsys: pyt
 
 def test_steps_that_overflow_are_told_of(capsys: pytest.CaptureFixture[str]) -> None:
     assert train("--epochs", "4", "--precision", "float16", "--loss-scale", "1e8", "--no-checkpoints") == 0
-    *_, steps, why, advice, _ = capsys.readouterr().out.splitlines()
+    *_, steps, why, most, _ = capsys.readouterr().out.splitlines()
     assert " of 12 steps overflowed and were skipped (steps 1 to " in steps and "went from 1e+08 to " in steps
     assert why.startswith("The backward overflows first, in ")
-    assert advice == "That is how the scale is found; nothing needs to be done."
+    found = re.fullmatch(r"Most steps went into the search for a scale: begin with --loss-scale (\d+), .*", most)
+    assert found is not None
+    again = ("--epochs", "4", "--precision", "float16", "--loss-scale")
+    assert train(*again, found[1], "--no-checkpoints") == 0
+    assert "No step overflowed" in capsys.readouterr().out
+    assert train(*again, f"{4 * int(found[1])}", "--no-checkpoints") == 0  # one or two of which do not fit
+    *_, steps, _, advice, _ = capsys.readouterr().out.splitlines()
+    assert steps[0] in "12" and advice == "That is how the scale is found; nothing needs to be done."
     data = np.load("data.npz")
     np.savez("huge.npz", x=data["x"] * 1e6, label=data["label"])
     assert train("--precision", "float16", "--no-checkpoints", data="huge.npz", output="none.onnx") == 1

@@ -84,10 +84,10 @@ FALL = [-(2.0**i) for i in range(23, 16, -1)]
 def test_calibration_is_one_line_at_its_start_and_one_at_its_end() -> None:
     assert lines([*FALL, *[2.0**17] * 60], 2.0**24) == [
         "step 1: the scale is being calibrated: 2^24 does not fit.",
-        "step 12: the scale has settled: from 2^24 to 2^17 in 7 skipped steps."
+        "step 12: the scale has settled: from 2^24 to 2^17 in 7 skipped steps; begin the next run with 2^17.",
     ]
     assert lines([8.0] * 60, 8.0) == ["step 5: the scale has settled at 2^3; no step was skipped."]
-    assert lines([*FALL, *[2.0**17] * 60], None)[1].endswith("from 2^23 to 2^17 in 7 skipped steps.")
+    assert "from 2^23 to 2^17 in 7 skipped steps; begin" in lines([*FALL, *[2.0**17] * 60], None)[1]
 
 
 def test_single_skips_of_a_settled_scale_are_silent() -> None:

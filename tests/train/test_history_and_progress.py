@@ -44,7 +44,20 @@ def test_progress_counts_skipped_steps() -> None:
     x[2:4] = np.inf
     log = io.StringIO()
     model.train(1, Rows(x, y, batch=2, shuffle=False), train.Progress(log))
-    assert ", 1 skipped" in log.getvalue()
+    assert ", 1 skipped\n" in log.getvalue()
+
+
+def test_progress_names_the_scale_to_begin_with_where_most_steps_were_skipped() -> None:
+    net = nn.Dense(3, 2)
+    optimizer = nn.SGD(net.trainable_params(), 0.01)
+    manager = graphls.DynamicLossScaleManager()
+    model = train.Model(net, nn.MSELoss(), optimizer, amp_level="O3", loss_scale_manager=manager)
+    log = io.StringIO()
+    model.train(2, Rows(*line(32), batch=2, shuffle=False), train.Progress(log))
+    first, second = log.getvalue().splitlines()
+    found = re.search(r"(\d+) skipped, begin with the loss scale (\d+), the power of two that held last$", first)
+    assert found is not None and int(found[2]) == 2 ** (24 - int(found[1]))
+    assert "skipped" not in second
 
 
 def test_progress_shows_a_bar_on_a_terminal() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -196,3 +199,21 @@ def test_after_the_end_of_a_list_of_learning_rates_there_is_one_warning(sink: bo
         for _ in range(3):
             model.train(1, Rows(X, Y, batch=2), dataset_sink_mode=sink)
     assert len([w for w in caught if "learning rates" in str(w.message)]) == 1
+
+
+@pytest.mark.parametrize("sink", [False, True])
+@pytest.mark.filterwarnings("default")
+def test_a_run_of_which_most_steps_are_skipped_names_the_scale_to_begin_with(sink: bool) -> None:
+    rows = Rows(*line(32), batch=2, shuffle=False)  # 16 steps
+    model, _ = half(graphls.DynamicLossScaleManager())
+    with pytest.warns(UserWarning, match="of 16 steps overflowed and were skipped; begin with ") as told:
+        model.train(1, rows, dataset_sink_mode=sink)
+    text = next(str(each.message) for each in told if "steps overflowed" in str(each.message))
+    setting = "loss_scale_value" if sink else "init_loss_scale"
+    found = re.search(rf"^(\d+) of 16 .* with {setting} (\d+), ", text)
+    assert found is not None and int(found[2]) == 2 ** (24 - int(found[1]))
+    assert str(Path(__file__).name) in text
+    model, _ = half(graphls.DynamicLossScaleManager(int(found[2])))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.train(1, rows, dataset_sink_mode=sink)

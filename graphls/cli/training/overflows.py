@@ -14,6 +14,7 @@ from graphls.inspect.diagnosis.regimes import Regimes
 from graphls.inspect.diagnosis.report import History, StepReport
 from graphls.train.callbacks import Callback, RunContext
 from graphls.train.callbacks.callback import loss_of
+from graphls.train.skips import SkippedSteps
 
 SETTLED_AFTER, PATIENCE = 20, 8
 MANY = 0.1
@@ -33,11 +34,14 @@ class OverflowSummary(Callback):
     keeps falling. Raises NotFinite after a step that was not skipped although its loss is infinite or nan.
     """
 
+    _reports_overflows = True
+
     def __init__(self, scale: float | None, explain: Callable[[Sequence[object]], OverflowExplanation]) -> None:
         self.scale, self.explain = scale, explain
         self.regimes = Regimes(scale, SETTLED_AFTER, PATIENCE)
         self.history = History()
         self.skipped: list[int] = []
+        self.counts = SkippedSteps(scale)
         self.explanation: OverflowExplanation | None = None
 
     def on_train_step_end(self, run_context: RunContext) -> None:
@@ -52,6 +56,7 @@ class OverflowSummary(Callback):
 
     def _is_skipped(self, report: StepReport, params: dict[str, object]) -> bool:
         change = self.regimes.after(report)
+        self.counts.after(report.skipped, report.scale)
         if report.skipped:
             self.skipped.append(params["cur_step_num"])  # type: ignore[arg-type]
             if self.explanation is None or (change is not None and change.regime == "falling"):
@@ -80,6 +85,10 @@ class OverflowSummary(Callback):
 
     def _advice(self) -> str:
         in_forward = self.explanation is not None and self.explanation.phase == "forward"
+        fitting = self.explanation.fitting_scale if self.explanation is not None else None
+        has_scale = self.counts.held is not None or (fitting is not None and fitting >= 1)
+        if self.counts.are_most and has_scale and not in_forward:
+            return f"Most steps went into the search for a scale: {self.counts.advice('--loss-scale', fitting)}."
         is_often = len(self.skipped) - self._halvings() > max(MANY * self.history.steps, PATIENCE)
         if in_forward or is_often or self.trained_nothing or self.regimes.regime == "falling":
             cause = "A scale does not help the forward" if in_forward else "The search for a scale takes fewer steps"

@@ -96,5 +96,7 @@ class Regimes:
         if self.skipped:
             steps = f"{self.skipped} skipped {'step' if self.skipped == 1 else 'steps'}"
             text = f"the scale has settled: from {power(self.start)} to {power(scale)} in {steps}."
+            if self.regime == "calibrating" and self.skipped >= self.good:
+                text = f"{text[:-1]}; begin the next run with {power(scale)}."
         self.regime, self.reported, self.start, self.skipped = "settled", scale, scale, 0
         return text

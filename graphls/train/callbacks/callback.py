@@ -244,6 +244,11 @@ class CallbackManager(Callback):
     def __exit__(self, *error: Any) -> Any:
         return self._stack.__exit__(*error)
 
+    @property
+    def report_overflows(self) -> bool:
+        """Whether one of them reports the skipped steps of a run."""
+        return any(getattr(callback, "_reports_overflows", False) for callback in self._callbacks)
+
 
 def _for_each(hook: str) -> Callable[[CallbackManager, RunContext], None]:
     def call(self: CallbackManager, run_context: RunContext) -> None:

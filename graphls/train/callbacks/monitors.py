@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from graphls.base.checks import boolean, not_negative_int, positive_int
@@ -14,6 +15,7 @@ from graphls.distributed.world import world
 from graphls.frontend.tensors.tensor import Tensor
 from graphls.train.callbacks import callback
 from graphls.train.callbacks.callback import Callback, InternalCallbackParam, RunContext
+from graphls.train.skips import SkippedSteps
 
 
 class LossMonitor(Callback):
@@ -178,13 +180,15 @@ class Progress(Callback):
         epoch 2/2: 2 steps in ... s, loss 0.01562
     """
 
+    _reports_overflows = True
+
     def __init__(self, file: Any = None) -> None:
         self.file = file
         self._bar: _Bar | None = None
         self._last_epoch = 0
         self._begin = 0.0
         self._first_step = 0
-        self._flags: list[Tensor] = []
+        self._outcomes: list[Sequence[Tensor]] = []
 
     def __enter__(self) -> Progress:
         file = self.file or sys.stdout
@@ -205,7 +209,7 @@ class Progress(Callback):
         self._last_epoch = self._last_epoch or state.cur_epoch_num - 1 + state.epoch_num
         self._begin = time.perf_counter()
         self._first_step = state.cur_step_num
-        self._flags = []
+        self._outcomes = []
         if self._bar is not None:
             self._bar.begin(self._title(state), state.cur_step_num % state.batch_num, state.batch_num)
 
@@ -213,7 +217,7 @@ class Progress(Callback):
         """Advance the bar."""
         state = run_context.original_args()
         if not state.dataset_sink_mode and isinstance(state.net_outputs, tuple) and len(state.net_outputs) > 2:
-            self._flags += [flag for flag in state.net_outputs[1:2] if callback.is_flag(flag)]
+            self._outcomes += [state.net_outputs[1:3]] if callback.is_flag(state.net_outputs[1]) else []
         if self._bar is not None:
             self._bar.advance((state.cur_step_num - 1) % state.batch_num + 1, state.net_outputs)
 
@@ -224,13 +228,20 @@ class Progress(Callback):
         parts = [f"{self._title(state)}: {steps} steps in {seconds:.1f} s"]
         loss = callback.loss_of(state.net_outputs)
         parts += [] if loss is None else [f"loss {loss:.4g}"]
-        skipped = sum(bool(flag.asnumpy().any()) for flag in self._flags)
-        parts += [f"{skipped} skipped"] if skipped else []
+        parts += self._skipped()
         parts += [f"{name} {_short(value)}" for name, value in (state.get("eval_results") or {}).items()]
         if self._bar is not None:
             self._bar.close()
         if world().rank == 0:
             print(", ".join(parts), file=self.file or sys.stdout, flush=True)
+
+    def _skipped(self) -> list[str]:
+        """The number of skipped steps of the epoch, and the scale to begin with where they are most of it."""
+        counts = SkippedSteps()
+        for flag, scale in self._outcomes:
+            counts.after(bool(flag.asnumpy().any()), float(scale.asnumpy().reshape(-1)[-1]))
+        parts = [f"{counts.skipped} skipped"] if counts.skipped else []
+        return [*parts, advice] if (advice := counts.advice()) else parts
 
     def _title(self, state: InternalCallbackParam) -> str:
         return f"epoch {state.cur_epoch_num}/{self._last_epoch}"

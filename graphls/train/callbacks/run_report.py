@@ -57,6 +57,8 @@ class RunReport(Callback):
         ['index.html', 'run.json']
     """
 
+    _reports_overflows = True
+
     def __init__(
         self, directory: str | os.PathLike[str], *,
         compare: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (), every: int = 1, refresh: float = 5.0,
