@@ -48,6 +48,7 @@ lint: $(VENV)/.installed-test
 	$(RUN) -m mypy --strict graphls tools
 	$(RUN) -m tools.operators --check
 	$(RUN) -m tools.files_page --check
+	$(RUN) -m tools.public_names --check
 
 # A folder for any static host: a page that trains the demo's network. npm installs ONNX Runtime for browsers.
 web: $(VENV)/.installed-test
@@ -83,6 +84,7 @@ pages: $(VENV)/.installed-test
 	$(RUN) -m tools.onnx_operators
 	$(RUN) -m tools.traps
 	$(RUN) -m tools.files_page
+	$(RUN) -m tools.public_names
 
 # Regenerates the pages and builds a site in out/site, which a browser opens from disk. A broken link is an error, but
 # not with --quiet.

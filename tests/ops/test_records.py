@@ -1,7 +1,4 @@
-"""Records of operations: what they make, the names and signatures of today, the stubs, and a new operation in one file.
-
-`python -m tests.ops.test_records` writes `names.txt` anew where names are added.
-"""
+"""Records of operations: what they make, the stubs, and a new operation in one file."""
 
 from __future__ import annotations
 
@@ -20,7 +17,6 @@ from graphls import Tensor, ops
 from graphls.ops.record import FUNCTIONS, METHODS, OPERATIONS, OPERATORS
 from tools.stubs import stubs
 
-NAMES = Path(__file__).with_name("names.txt")
 NEW = '''
 """Softer signs."""
 
@@ -52,24 +48,6 @@ def softer(x, k: float = 1.0):
     """x / (k + |x|)."""
     return apply("softer", float_of(div(x, k)))
 '''
-
-
-def names() -> str:
-    """All public names with their signatures, one a line."""
-    lines = [f"function {name}{_shown(getattr(ops, name))}" for name in ops.__all__]
-    lines += [f"class {name}{_shown(kind)}{_shown(kind.__call__)}" for name, kind in OPERATORS.items()]
-    lines += [f"method {name}{_shown(method)}" for name, method in METHODS.items()]
-    return "\n".join(sorted(lines)) + "\n"
-
-
-def _shown(item: Any) -> str:
-    signature = inspect.signature(item)
-    bare = [p.replace(annotation=p.empty) for p in signature.parameters.values() if p.name != "self"]
-    return str(signature.replace(parameters=bare, return_annotation=signature.empty))
-
-
-def test_public_names_and_signatures_are_those_that_are_kept() -> None:
-    assert [*names().splitlines()] == [*NAMES.read_text(encoding="utf-8").splitlines()]
 
 
 @pytest.mark.parametrize("path", stubs(), ids=lambda path: path.name)
@@ -180,7 +158,3 @@ def test_a_new_operation_is_one_file(tmp_path: Path) -> None:
 def test_methods_take_arrays_of_numpy_and_shadow_nothing() -> None:
     x = Tensor(np.float32([1, 2]))
     assert (x.shape, x.size, x.ndim) == ((2,), 2, 1) and "sum" in dir(x)
-
-
-if __name__ == "__main__":
-    NAMES.write_text(names(), encoding="utf-8")
