@@ -8,11 +8,12 @@ import graphls.onnx.operators  # noqa: F401  (fills the table)
 from graphls.base.errors import GraphValueError
 from graphls.frontend.tensors.tensor import TensorLike
 from graphls.onnx import artifacts, training
-from graphls.onnx.cell import Choice, OnnxCell, cell_of
+from graphls.onnx.cell import OnnxCell, cell_of
 from graphls.onnx.importing.files import Source, read
 from graphls.onnx.program import program_of
 from graphls.onnx.quantized_saving import save_quantized
 from graphls.onnx.saving import save
+from graphls.onnx.selection import Choice, Selection
 
 __all__ = ["OnnxCell", "artifacts", "load", "save", "save_quantized", "training"]
 
@@ -26,10 +27,12 @@ def load(
     """The network of an ONNX model: a path, the bytes of a model, or a ModelProto.
 
     Every float constant of the model is a Parameter under its name there, except scalars and the sources of shapes.
-    All are trained unless `trainable` names those that are, or `frozen` those that are not: patterns as of files
-    (`"head.*"`), several of them, or a predicate of names. `outputs` names tensors of the model that the cell returns
-    in place of the model's own outputs; operators that they do not depend on are left out. `fixed` sets values of
-    inputs on which shapes depend, which then are no arguments of the cell.
+    Trained are those that `trainable` names, or else all but running statistics, scales of quantized tensors, and what
+    PyTorch's exporter recorded as a buffer or a constant; `frozen` names others that are not trained. Names are
+    patterns as of files (`"head.*"`), several of them, or a predicate. `print(net)` says what is frozen, and why.
+    `outputs` names tensors of the model that the cell returns in place of the model's own outputs; operators that they
+    do not depend on are left out. `fixed` sets values of inputs on which shapes depend, which then are no arguments of
+    the cell.
 
     Raises GraphFileError for a file that cannot be read, GraphValueError for what is no model, for unknown names, and
     for operators that graphls does not compute, with a list of them.
@@ -48,6 +51,14 @@ def load(
         >>> net(x).asnumpy().tolist()
         [[2.0]]
     """
+    return loaded(source, Selection(trainable, frozen), outputs, fixed)
+
+
+def loaded(
+    source: Source, selection: Selection, outputs: Sequence[str] | None = None,
+    fixed: Mapping[str, TensorLike] | None = None,
+) -> OnnxCell:  # fmt: skip
+    """`load` with a selection of what is trained, which can name tensors that are no parameters for other reasons."""
     original = read(source)
     program = program_of(original.model(), original.folder, outputs)
     if program.faults:
@@ -55,4 +66,4 @@ def load(
         more = f" and {len(program.faults) - len(shown)} more" if len(program.faults) > len(shown) else ""
         text = f"{original.name} has operators that graphls does not compute: {', '.join(shown)}{more}"
         raise GraphValueError(f"{text}; give the outputs that do not need them (outputs=[...]).")
-    return cell_of(original, program, trainable, frozen, fixed)
+    return cell_of(original, program, selection, fixed)

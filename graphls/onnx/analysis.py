@@ -22,12 +22,12 @@ SAME = ("Identity", "Cast")
 class KnownConstants:
     """A backward walk from the inputs that rules must know to the constants that these come from.
 
-    `known` are those constants; `untrained` those that are not trained by default.
+    `known` are those constants; `untrained` those that are not trained by default, with what they are.
     """
 
     def __init__(self) -> None:
         self.known: set[Stored] = set()
-        self.untrained: set[Stored] = set()
+        self.untrained: dict[Stored, str] = {}
 
     def block(self, block: Block, required: Iterable[str] = ()) -> set[str]:
         """Walk through a block in which some tensors must be known; returns those that it captures."""
@@ -54,7 +54,7 @@ class KnownConstants:
                 return names | set(node.inputs) & set(block.constants)
             names.update(name for i, name in numbered if i in node.entry.known or i in node.entry.preferred)
             untrained = (block.constants.get(name) for i, name in numbered if i in node.entry.untrained)
-            self.untrained.update(filter(None, untrained))
+            self.untrained.update(dict.fromkeys(filter(None, untrained), node.entry.untrained_role))
         if is_required and not (node.kind in _OF_SHAPES and not node.domain):
             names.update(node.inputs)
         return names - {""}

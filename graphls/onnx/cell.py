@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from difflib import get_close_matches
-from fnmatch import fnmatchcase
+from collections.abc import Mapping, Sequence
 from functools import cache
 from inspect import Parameter as Argument
 from inspect import Signature, signature
@@ -29,13 +27,11 @@ from graphls.onnx.importing.files import Original
 from graphls.onnx.importing.types import element_type
 from graphls.onnx.interpreter import Interpreter
 from graphls.onnx.program import Block, Program, program_of
+from graphls.onnx.selection import Selection, described
 from graphls.onnx.tensors import Stored
 from graphls.onnx.values import Dynamic, Input, ModelValue, PlainValue, plain, value_of
 from graphls.ops.math.elementwise import cast
 from graphls.ops.operands import tensor_of
-
-Choice = str | Iterable[str] | Callable[[str], bool] | None
-"""Names of tensors: patterns as of files (`head.*`), or a predicate of names."""
 
 _DERIVED = ("program", "_constants", "_fallback", "_with_sources")
 """Attributes of a cell that follow from the bytes of its model, which copies read anew."""
@@ -59,9 +55,8 @@ class OnnxCell(Cell):
     argument_names: ClassVar[tuple[str, ...]]
 
     def __init__(
-        self, original: Original, program: Program, trainable: Choice = None, frozen: Choice = None,
-        fixed: Mapping[str, TensorLike] | None = None,
-    ) -> None:  # fmt: skip
+        self, original: Original, program: Program, selection: Selection, fixed: Mapping[str, TensorLike] | None = None
+    ) -> None:
         super().__init__()
         analysis = KnownConstants()
         self.__dict__["shaping"] = [name for name in program.main.inputs if name in analysis.block(program.main)]
@@ -69,7 +64,7 @@ class OnnxCell(Cell):
         self.__dict__["program"] = program
         self.__dict__["_fixed"] = _fixed(program, fixed or {})
         self.__dict__["_constants"] = {}
-        self._make_parameters(analysis, trainable, frozen)
+        self._make_parameters(analysis, selection)
         self._add_fallback()
         self.__dict__["_names_tensors"] = False
 
@@ -80,19 +75,16 @@ class OnnxCell(Cell):
         self.__dict__["_fallback"] = DynamicFallback(self.original, main, parameters) if is_dynamic else None
         self.__dict__["_with_sources"] = _WithSources(self) if is_dynamic else None
 
-    def _make_parameters(self, analysis: KnownConstants, trainable: Choice, frozen: Choice) -> None:
+    def _make_parameters(self, analysis: KnownConstants, selection: Selection) -> None:
         names = Names()
-        candidates = {names.fresh(stored.name): stored for stored in self.program.stored if stored.is_float}
-        trained = _chosen("trainable", trainable, candidates)
-        excluded = _chosen("frozen", frozen, candidates)
-        for name, stored in candidates.items():
-            if stored in analysis.known or (stored.is_number and (trained is None or name not in trained)):
-                continue
-            is_trained = stored not in analysis.untrained if trained is None else name in trained
+        constants = {names.fresh(stored.name): stored for stored in self.program.stored}
+        reasons = selection.reasons(constants, analysis)
+        for name, reason in reasons.items():
             # Not by an attribute: names of a model may be those of a cell's own attributes.
-            parameter = _parameter(stored, name)
-            parameter.requires_grad = is_trained and (excluded is None or name not in excluded)
-            self._params[name] = self._constants[stored] = parameter
+            parameter = _parameter(constants[name], name)
+            parameter.requires_grad = not reason
+            self._params[name] = self._constants[constants[name]] = parameter
+        self.__dict__["_frozen_reasons"] = {name: reason for name, reason in reasons.items() if reason}
         self._changed()
 
     def constant(self, stored: Stored) -> Input:
@@ -181,7 +173,19 @@ class OnnxCell(Cell):
         self._add_fallback()
 
     def extend_repr(self) -> str:
-        return f"{len(self.program.main.nodes)} operators"
+        return "; ".join(self._described())
+
+    def __repr__(self) -> str:
+        lines = "".join(f"  {line}\n" for line in self._described())
+        return f"{type(self).__name__}(\n{lines})"
+
+    def _described(self) -> list[str]:
+        """The number of operators, and the constants that are trained and that are not, with the reasons."""
+        others = [stored for stored in self.program.stored if stored not in self.stored]
+        count = len(self.program.main.nodes)
+        operators = f"{count} operator{'' if count == 1 else 's'}"
+        parameters: dict[str, Any] = self._params
+        return [operators, *described(parameters, self._frozen_reasons, others)]
 
 
 class _WithSources(Cell):
@@ -205,8 +209,8 @@ def _check(results: Sequence[PlainValue], can_be_dynamic: bool) -> None:
 
 
 def cell_of(
-    original: Original, program: Program, trainable: Choice, frozen: Choice, fixed: Mapping[str, TensorLike] | None,
-) -> OnnxCell:  # fmt: skip
+    original: Original, program: Program, selection: Selection, fixed: Mapping[str, TensorLike] | None
+) -> OnnxCell:
     """The cell of a program, whose `construct` takes the inputs of the model by their names."""
     names, fresh = [], Names(("self",))
     for name in program.main.inputs:
@@ -215,7 +219,7 @@ def cell_of(
         word = re.sub(r"\W", "_", name)
         names.append(fresh.fresh(word if word.isidentifier() and not iskeyword(word) else f"x_{word}"))
 
-    return _kind(tuple(names))(original, program, trainable, frozen, fixed)
+    return _kind(tuple(names))(original, program, selection, fixed)
 
 
 @cache
@@ -259,34 +263,6 @@ def _parameter(stored: Stored, name: str) -> Parameter:
     if not array.flags.writeable or array.base is None:
         array = np.array(array)
     return Parameter.holding(array, name)
-
-
-def _chosen(argument: str, choice: Choice, candidates: Iterable[str]) -> set[str] | None:
-    """The names that match a choice.
-
-    Raises GraphValueError for a pattern without a match, GraphTypeError for what is no pattern.
-    """
-    if choice is None:
-        return None
-    if callable(choice):
-        return {name for name in candidates if choice(name)}
-    patterns = [choice] if isinstance(choice, str) else list(choice)
-    chosen: set[str] = set()
-    for pattern in patterns:
-        if not isinstance(pattern, str):
-            raise GraphTypeError(f"{argument} takes names, patterns of names or a function of a name, not {pattern!r}.")
-        matches = matching(pattern, candidates)
-        if not matches:
-            near = get_close_matches(pattern, candidates, 3, 0.4)
-            advice = f"; near are {', '.join(map(repr, near))}" if near else ""
-            raise GraphValueError(f"No float tensor of the model is called {pattern!r}, as {argument} asks{advice}.")
-        chosen |= matches
-    return chosen
-
-
-def matching(pattern: str, names: Iterable[str]) -> set[str]:
-    """The names that equal a pattern or match it as names of files do."""
-    return {name for name in names if name == pattern or fnmatchcase(name, pattern)}
 
 
 def _checked(name: str, declared: TypeProto | None, value: ModelValue) -> ModelValue:

@@ -17,10 +17,11 @@ from graphls.frontend.trace.tracer import current_tracer
 from graphls.ir.build import Names
 from graphls.ir.registry import nearest
 from graphls.nn.tracing import trace_graph
-from graphls.onnx.cell import OnnxCell, cell_of, matching
+from graphls.onnx.cell import OnnxCell, cell_of
 from graphls.onnx.importing.files import Source, read
 from graphls.onnx.importing.types import element_type
 from graphls.onnx.program import program_of
+from graphls.onnx.selection import Selection, matching
 from graphls.onnx.training.gradient_model import GRADIENT
 from graphls.onnx.training.sizes import attempts, dynamic_sizes, examples, model_inputs, set_sizes
 from graphls.passes import as_pipeline
@@ -62,7 +63,7 @@ def write_gradient(
     program = program_of(proto, original.folder)
     if program.faults:
         raise GraphValueError(f"The model has operators that graphls does not compute: {', '.join(program.faults)}.")
-    cell = cell_of(original, program, None, None, fixed)
+    cell = cell_of(original, program, Selection(), fixed)
     replace_items(proto.graph.input, [info for info in proto.graph.input if info.name not in (fixed or {})])
     set_sizes(proto, sizes or {})
     cell.set_train(False)

@@ -27,6 +27,7 @@ from graphls.base.errors import GraphValueError
 from graphls.onnx.importing.attributes import Single, content
 from graphls.onnx.importing.functions import Functions
 from graphls.onnx.importing.origins import Origin, origin_of
+from graphls.onnx.importing.signature import Signature
 from graphls.onnx.table import Entry, find
 from graphls.onnx.tensors import MessagePath, Stored
 from graphls.onnx.values import Input
@@ -130,7 +131,7 @@ def program_of(model: ModelProto, folder: Path | None, outputs: Sequence[str] | 
     functions = Functions.of(model)
     functions.require_few()
     versions = _versions(model.opset_import)
-    reader = _Reader(functions, folder)
+    reader = _Reader(functions, folder, Signature.of(model))
     main = reader.graph(model.graph, versions or {"": 1}, (7, 0), outputs)
     types = {text_of(info.name): info.type for info in model.graph.input}
     return Program(main, types, reader.faults, reader.stored, reader.is_dynamic)
@@ -154,10 +155,11 @@ def _versions(imports: Iterable[OperatorSetIdProto]) -> dict[str, int]:
 class _Reader:
     """Builds blocks of graphs and functions; a function is read once for each version it is called under."""
 
-    def __init__(self, functions: Functions, folder: Path | None) -> None:
+    def __init__(self, functions: Functions, folder: Path | None, signature: Signature) -> None:
         self.functions = functions
         self.numbers = {key: number for number, key in enumerate(functions.by_key)}
         self.folder = folder
+        self.signature = signature
         self.faults: list[str] = []
         self.stored: list[Stored] = []
         self.bodies: dict[object, Block] = {}
@@ -195,7 +197,8 @@ class _Reader:
     def _store(
         self, block: Block, name: str, proto: TensorProto | SparseTensorProto, path: MessagePath, is_node: bool = False
     ) -> None:
-        block.constants[name] = Stored(name, proto, self.folder, path, is_node)
+        kind = self.signature.kind(name, is_node)
+        block.constants[name] = Stored(name, proto, self.folder, path, is_node, kind=kind)
 
     def _fill(
         self, block: Block, protos: Sequence[NodeProto], versions: Mapping[str, int], path: MessagePath, number: int
@@ -370,7 +373,7 @@ def expanded(node: OnnxNode, attributes: Mapping[str, Argument], types: Sequence
     for domain, number in {"": onnx.defs.onnx_opset_version(), node.domain: node.version}.items():
         if domain not in imported:
             body.opset_import.add(domain=domain, version=number)
-    reader = _Reader(Functions({}, True), None)
+    reader = _Reader(Functions({}, True), None, Signature({}))
     block = reader.function(body, object(), ())
     block.defaults |= _defaults(node.schema)
     return block, reader.faults

@@ -16,6 +16,7 @@ Binary: TypeAlias = Callable[[Input, Input], Input]
 _Rule = TypeVar("_Rule", bound=Rule)
 
 MICROSOFT = "com.microsoft"
+SCALES = "scales of quantized tensors"
 
 
 @dataclass(frozen=True)
@@ -26,9 +27,9 @@ class Entry:
     parameter is called `node`, it gets the running node (`interpreter.Running`) as well. `known` are the positions of
     inputs that must be known while the graph is traced, such as shapes: the rule gets arrays for these; `preferred` are
     those of inputs that are preferably known, such as the trip count of a loop, and get no gradient. `untrained` are
-    those of floats that are not trained by default, such as running statistics. `quantized` is True for a rule that
-    takes a Quantized itself rather than its integers, `data_dependent` for one whose result shapes depend on the
-    elements of its inputs.
+    those of floats that are not trained by default, and `untrained_role` what these are, such as running statistics.
+    `quantized` is True for a rule that takes a Quantized itself rather than its integers, `data_dependent` for one
+    whose result shapes depend on the elements of its inputs.
     """
 
     domain: str
@@ -38,6 +39,7 @@ class Entry:
     known: frozenset[int]
     preferred: frozenset[int]
     untrained: frozenset[int]
+    untrained_role: str
     quantized: bool
     data_dependent: bool
     takes_node: bool
@@ -58,7 +60,8 @@ TABLE: dict[tuple[str, str], list[Entry]] = {}
 
 def operator(
     *kinds: str, since: int = 1, domain: str = "", known: tuple[int, ...] = (), preferred: tuple[int, ...] = (),
-    untrained: tuple[int, ...] = (), quantized: bool = False, data_dependent: bool = False,
+    untrained: tuple[int, ...] = (), untrained_role: str = SCALES, quantized: bool = False,
+    data_dependent: bool = False,
 ) -> Callable[[_Rule], _Rule]:  # fmt: skip
     """Declare the rule of one or several operators; see `Entry`."""
 
@@ -67,7 +70,8 @@ def operator(
         takes_node = next(iter(signature.parameters), "") == "node"
         for kind in kinds:
             sets = frozenset(known), frozenset(preferred), frozenset(untrained)
-            entry = Entry(domain, kind, since, rule, *sets, quantized, data_dependent, takes_node, signature)
+            flags = quantized, data_dependent, takes_node
+            entry = Entry(domain, kind, since, rule, *sets, untrained_role, *flags, signature)
             entries = TABLE.setdefault((domain, kind), [])
             entries.append(entry)
             entries.sort(key=lambda e: -e.since)

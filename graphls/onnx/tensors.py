@@ -34,6 +34,8 @@ class Stored:
     """True for the result of a Constant node."""
     apart: tuple[MessagePath, int] | None = None
     """The node and the number of its input for which this is a copy of a tensor that the model shares with others."""
+    kind: str = ""
+    """What it is in the exported program (`importing.signature`); empty where the model does not say."""
 
     @property
     def is_float(self) -> bool:

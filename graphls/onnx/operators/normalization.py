@@ -22,7 +22,7 @@ def _wide(x: Input) -> Tensor:
     return ops.cast(x, float32) if x.dtype.is_half else x
 
 
-@operator("BatchNormalization", untrained=(3, 4))
+@operator("BatchNormalization", untrained=(3, 4), untrained_role="running statistics")
 def batch_normalization(
     node: Running, x: Input, scale: Input, bias: Input, mean: Input, variance: Input, *, epsilon: float = 1e-5,
     momentum: float = 0.9, spatial: int = 1, training_mode: int = 0, consumed_inputs: Ints | None = None,

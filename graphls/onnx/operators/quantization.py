@@ -116,7 +116,7 @@ def _convolved(
     return conv(ops.cast(left, "float64"), ops.cast(right, "float64"), **geometry)
 
 
-@operator("QLinearMatMul")
+@operator("QLinearMatMul", untrained=(1, 4, 6))
 def quantized_matmul(
     a: Input, a_scale: Input, a_zero: Input, b: Input, b_scale: Input, b_zero: Input, y_scale: Input, y_zero: Input
 ) -> Tensor:
@@ -133,7 +133,7 @@ def _requantized(product: Tensor, factor: Tensor, zero: Input) -> Tensor:
     return ops.cast(ops.clip_by_value(y, float(limits.min), float(limits.max)), dtype)
 
 
-@operator("QLinearConv")
+@operator("QLinearConv", untrained=(1, 4, 6))
 def quantized_conv(
     x: Input, x_scale: Input, x_zero: Input, w: Input, w_scale: Input, w_zero: Input, y_scale: Input, y_zero: Input,
     b: OptionalInput = None, **geometry: Unpack[ConvolutionAttributes],

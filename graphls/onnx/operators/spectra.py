@@ -109,7 +109,7 @@ def _times(x: Complex, turns: tuple[Array, Array], product: Callable[[Tensor, Te
     return both, product(real, sines) + product(imaginary, cosines)
 
 
-@operator("STFT", known=(1, 3), untrained=(2,))
+@operator("STFT", known=(1, 3), untrained=(2,), untrained_role="windows")
 def stft(
     signal: Input, step: Array, window: OptionalInput = None, length: Array | None = None, *, onesided: int = 1
 ) -> Tensor:

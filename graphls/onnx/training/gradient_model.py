@@ -16,6 +16,7 @@ from graphls.nn.tracing import trace_graph
 from graphls.onnx.cell import OnnxCell, cell_of
 from graphls.onnx.importing.files import Original
 from graphls.onnx.program import program_of
+from graphls.onnx.selection import Selection
 from graphls.onnx.training.sizes import attempts, describe, dynamic_sizes, examples, model_inputs
 from graphls.ops.gradients import value_and_grad
 from graphls.passes import as_pipeline
@@ -78,7 +79,7 @@ def _cell(original: Original, trained: Sequence[str] | None, frozen: Sequence[st
     program = program_of(original.model(), original.folder)
     if program.faults:
         raise GraphValueError(f"The model has operators that graphls does not compute: {', '.join(program.faults)}.")
-    cell = cell_of(original, program, trained, frozen or None, None)
+    cell = cell_of(original, program, Selection(trained, frozen or None), None)
     cell.set_train()
     return cell
 

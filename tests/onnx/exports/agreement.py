@@ -15,8 +15,8 @@ import graphls.onnx
 from graphls import amp, nn, ops
 
 FILES = Path(__file__).parent / "files"
-NO_PARAMETERS = ("*/Constant*", "zeros_*", "matmul_*")
-"""Ones and zeros that PyTorch's older exporter puts into nodes, and Keras's first states with what follows of them."""
+NO_PARAMETERS = ("zeros_*", "matmul_*")
+"""Keras's first states with what follows of them."""
 NOISE = 1e-6
 """The part of the whole gradient below which that of a tensor is 0 but for roundings, as that of the bias of keys."""
 

@@ -133,6 +133,17 @@ def gpt2() -> Example:
     return Example(network, inputs, torch.randint(0, 32, (3, 8)), "cross_entropy", "adamw")
 
 
+def llama() -> Example:
+    """Its rotary frequencies are a buffer, which no state dict has."""
+    config = transformers.LlamaConfig(
+        vocab_size=32, hidden_size=16, intermediate_size=24, num_hidden_layers=1, num_attention_heads=4,
+        num_key_value_heads=2, max_position_embeddings=16, tie_word_embeddings=False, use_cache=False,
+    )  # fmt: skip
+    network = Logits(transformers.LlamaForCausalLM(config), ("input_ids", "attention_mask"))
+    inputs = {"input_ids": torch.randint(0, 32, (3, 8)), "attention_mask": torch.ones(3, 8, dtype=torch.int64)}
+    return Example(network, inputs, torch.randint(0, 32, (3, 8)), "cross_entropy", "adamw")
+
+
 def t5() -> Example:
     config = transformers.T5Config(
         vocab_size=32, d_model=16, d_kv=8, d_ff=24, num_layers=1, num_decoder_layers=1, num_heads=2, dropout_rate=0.0,
@@ -192,5 +203,5 @@ def unet() -> Example:
 
 
 NETWORKS = {
-    f.__name__: f for f in (mlp, resnet, mobilenet_v3, convnext, vit, bert, gpt2, t5, lstm_tagger, unet)
+    f.__name__: f for f in (mlp, resnet, mobilenet_v3, convnext, vit, bert, gpt2, llama, t5, lstm_tagger, unet)
 }  # fmt: skip

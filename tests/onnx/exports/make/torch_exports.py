@@ -20,6 +20,7 @@ from tests.onnx.exports.make.networks import NETWORKS, Example, Logits
 from tests.onnx.exports.make.references import make_distinct, reference, write
 
 NAMESPACE, TRACE = "namespace", "pkg.torch.onnx.stack_trace"
+KIND = "pkg.torch.export.graph_signature.InputSpec.kind"
 FILES = Path(__file__).parents[1] / "files"
 
 
@@ -43,7 +44,12 @@ def by_torchscript(example: Example, network: Any, path: Path) -> None:
 
 
 def shortened(model: Any) -> Any:
-    """A model without what the exporter tells of its own work; of each node's lines the last stays, in its package."""
+    """A model without what the exporter tells of its own work, but for the kinds of initializers.
+
+    Of each node's lines the last stays, in its package.
+    """
+    infos = model.graph.value_info
+    kinds = {info.name: entry.value for info in infos for entry in info.metadata_props if entry.key == KIND}
     for holder in (model, model.graph, *model.graph.node, *model.graph.value_info, *model.graph.initializer):
         kept = {entry.key: entry.value for entry in holder.metadata_props if entry.key in (NAMESPACE, TRACE)}
         del holder.metadata_props[:]
@@ -51,7 +57,12 @@ def shortened(model: Any) -> Any:
             for key, value in kept.items():
                 holder.metadata_props.add(key=key, value=_last(value) if key == TRACE else value)
         holder.doc_string = ""
-    del model.graph.value_info[:]
+    del infos[:]
+    for tensor in model.graph.initializer:
+        if tensor.name in kinds:
+            info = onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+            info.metadata_props.add(key=KIND, value=kinds[tensor.name])
+            infos.append(info)
     return model
 
 
