@@ -63,6 +63,7 @@ KNOWN: dict[str, tuple[str, ...]] = {
         "passes.simplify.compositions.RULES", "passes.simplify.compositions.SUMS", "passes.manager._passes",
         "distributed.watchdog.EXIT_CALLBACKS",
         "frontend.tensors.methods.METHODS", "frontend.registry._functions", "frontend.registry._compilers",
+        "nn.quantization._CHECKS",
     ),
     "does not change": ("distributed.world.ALONE",),
     "empty for ever": ("compat.iterators.ITERATORS_LIST",),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -52,6 +52,11 @@ class _SiteCollector:
         return graph
 
 
+Check: TypeAlias = "Callable[[Cell, Quantized, Mapping[str, Parameter], Sequence[object]], None]"
+"""Raises where a network is not to be rounded: from it, its products, the parameters of its ranges and its inputs."""
+_CHECKS: list[Check] = []
+
+
 def fake_quantize(
     net: Cell, *inputs: object, match: str | Sequence[str] = "*", ranges: str = "observed", per_channel: bool = True,
     momentum: float = 0.1,
@@ -66,7 +71,9 @@ def fake_quantize(
     afterwards. `graphls.onnx.save_quantized` writes an ONNX model with integers.
 
     Raises GraphTypeError and GraphValueError for arguments that do not fit, for a network that is rounded already or
-    has adapters, and where no product matches.
+    has adapters, where no product matches, and for a network of `graphls.onnx.load` that `save_quantized` could not
+    write after the training: with such weights in another dtype than float32 or read inside of functions, or of
+    operators that are too old and cannot be converted.
 
     Examples:
         >>> import numpy as np
@@ -93,9 +100,20 @@ def fake_quantize(
         _remove_pass(net, collector)
     if not collector.sites:
         raise GraphValueError(f"The network has no product with a weight that matches {match!r}, outside of branches.")
-    _add_ranges(net, collector.ranges, ranges == "learned")
-    _calibrate(net, Quantized(options, collector.sites), inputs)
+    quantization = Quantized(options, collector.sites)
+    parameters = _range_parameters(net, collector.ranges, ranges == "learned")
+    for check in _CHECKS:
+        check(net, quantization, parameters, inputs)
+    for name, parameter in parameters.items():
+        net.insert_param_to_cell(name, parameter, check_name_contain_dot=False)
+    _calibrate(net, quantization, inputs)
     return list(dict.fromkeys(weight for weight, _ in collector.sites))
+
+
+def before_rounding(check: Check) -> Check:
+    """Register a function that `fake_quantize` calls before it changes a network, for packages above this one."""
+    _CHECKS.append(check)
+    return check
 
 
 def quantization_of(cell: Cell) -> Quantized | None:
@@ -103,14 +121,12 @@ def quantization_of(cell: Cell) -> Quantized | None:
     return next((each for each in cell._passes if isinstance(each, Quantized)), None)
 
 
-def _add_ranges(net: Cell, ranges: Sequence[Value], are_learned: bool) -> None:
-    """Add parameters for the ranges to a network, with the prefix of its other parameters."""
+def _range_parameters(net: Cell, ranges: Sequence[Value], are_learned: bool) -> dict[str, Parameter]:
+    """Parameters for the ranges of a network by their paths, with the prefix of its other parameters."""
     path, first = next(net.parameters_and_names())
     prefix = first.name.removesuffix(path) if first.name.endswith(path) else ""
-    for state in ranges:
-        zeros = np.zeros(state.type.shape, state.type.dtype.numpy)
-        parameter = Parameter(zeros, prefix + state.name, requires_grad=are_learned)
-        net.insert_param_to_cell(state.name, parameter, check_name_contain_dot=False)
+    zeros = {state.name: np.zeros(state.type.shape, state.type.dtype.numpy) for state in ranges}
+    return {name: Parameter(zero, prefix + name, requires_grad=are_learned) for name, zero in zeros.items()}
 
 
 def _calibrate(net: Cell, quantization: Quantized, inputs: Sequence[object]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,18 +11,25 @@ from onnx import ModelProto, NodeProto, helper, numpy_helper
 
 from graphls.base.errors import GraphValueError
 from graphls.base.files.files import as_path, write_parts
-from graphls.frontend.tensors.tensor import Array
+from graphls.frontend.tensors.parameter import Parameter
+from graphls.frontend.tensors.pytree import leaves
+from graphls.frontend.tensors.tensor import Array, Tensor
 from graphls.nn.cell import Cell
-from graphls.nn.quantization import Quantized, quantization_of
+from graphls.nn.quantization import Quantized, before_rounding, quantization_of
 from graphls.onnx.analysis import KERNELS, MATRICES, SAME
-from graphls.onnx.cell import OnnxCell
+from graphls.onnx.cell import OnnxCell, cell_of
+from graphls.onnx.importing.files import Original
+from graphls.onnx.opset_conversion import converted, version_of
+from graphls.onnx.program import program_of
 from graphls.onnx.saving import network, saved_model
-from graphls.runtime.lowering.protos import operators, replace_items, text_of
+from graphls.runtime.lowering.protos import copied, operators, replace_items, text_of
 
 MOVES = ("Flatten", "Identity", "MaxPool", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
 """Operators that only move elements: runtimes expect the quantization before them, at the producer of the elements."""
-FIRST_VERSION = 13
-"""The version of ONNX's operators in which QuantizeLinear takes a scale for each channel."""
+FIRST_VERSION, FIRST_BY_CHANNEL = 10, 13
+"""The versions of ONNX's operators from which on QuantizeLinear exists, and takes a scale for each channel."""
+CLOSE = 1e-4
+"""How far outputs of a converted model may be from the original's, as a part of the largest."""
 
 
 def save_quantized(net: Cell, path: object) -> None:
@@ -30,9 +37,10 @@ def save_quantized(net: Cell, path: object) -> None:
 
     Each rounded product reads its first operand through QuantizeLinear (uint8) and DequantizeLinear, and its weight is
     int8 behind a DequantizeLinear, as its bias is in int32: runtimes make products of integers of that. All else is as
-    `save` writes it. A file is written whole or not at all. Raises GraphTypeError for a cell that is or holds no such
-    network, GraphValueError for one without rounded products, of an opset before 13, of another dtype than float32, or
-    with such products in functions, GraphFileError where a file cannot be written.
+    `save` writes it. A model of older operators than those need is converted to version 13 (10 without
+    `per_channel`). A file is written whole or not at all. Raises GraphTypeError for a cell that is or holds no such
+    network, GraphValueError for one without rounded products, GraphFileError where a file cannot be written; all else
+    that would prevent the file is an error of `fake_quantize`.
 
     Examples:
         >>> import numpy as np
@@ -50,9 +58,54 @@ def save_quantized(net: Cell, path: object) -> None:
     quantized = [each for _, part in net.cells_and_names() if (each := quantization_of(part)) is not None]
     if quantization_of(cell) is None or len(quantized) != 1:
         raise GraphValueError("The network computes no rounded products; graphls.quantization.fake_quantize adds them.")
-    model = saved_model(cell, target)
-    _Writer(cell, model, quantized[0]).run()
+    model = converted(saved_model(cell, target), _version(quantized[0]))
+    _Writer(cell, model, quantized[0], {}).run()
     write_parts(target, [memoryview(model.SerializeToString())])
+
+
+def _version(quantized: Quantized) -> int:
+    """The version of operators that quantized products need."""
+    return FIRST_BY_CHANNEL if quantized.options.per_channel else FIRST_VERSION
+
+
+@before_rounding
+def _require_savable(
+    net: Cell, quantized: Quantized, ranges: Mapping[str, Parameter], inputs: Sequence[object]
+) -> None:
+    """Raise what `save_quantized` would raise after a training with these products; `ranges` are their parameters."""
+    if not any(isinstance(cell, OnnxCell) for _, cell in net.cells_and_names()):
+        return
+    if not isinstance(net, OnnxCell):
+        text = "A network of graphls.onnx.load is rounded by itself, as save_quantized writes it"
+        raise GraphValueError(f"{text}: call fake_quantize on it, rather than on a cell that holds it.")
+    cell, original = net, net.original.model()
+    model = converted(original, _version(quantized))
+    if model is not original:
+        _require_same(cell, original, model, inputs)
+    _Writer(cell, copied(model), quantized, ranges).run()
+
+
+def _require_same(cell: OnnxCell, original: ModelProto, model: ModelProto, inputs: Sequence[object]) -> None:
+    """Raise GraphValueError where a converted model computes something else than the original one."""
+    fixed, outputs = cell._fixed, cell.program.main.outputs
+    for before, after in zip(*(_results(each, fixed, outputs, inputs) for each in (original, model)), strict=True):
+        if before.shape != after.shape or not np.allclose(before, after, CLOSE, CLOSE * _largest(before), True):
+            text = f"onnx.version_converter changes what the model computes from version {version_of(original)}"
+            raise GraphValueError(f"{text} to {version_of(model)}; export it again in that version or later.")
+
+
+def _results(
+    model: ModelProto, fixed: Mapping[str, Tensor], outputs: Sequence[str], inputs: Sequence[object]
+) -> list[Array]:
+    """The outputs of a model in evaluation."""
+    source = Original(model.SerializeToString())
+    net = cell_of(source, program_of(model, None, outputs), None, None, fixed)
+    return [y.asnumpy() for y in leaves(net.set_train(False)(*inputs)) if isinstance(y, Tensor)]
+
+
+def _largest(array: Array) -> float:
+    finite = np.abs(array[np.isfinite(array)])
+    return float(finite.max(initial=0))
 
 
 @dataclass
@@ -66,10 +119,13 @@ class _Site:
 
 
 class _Writer:
-    def __init__(self, cell: OnnxCell, model: ModelProto, quantized: Quantized) -> None:
+    """Changes a model for the products of a network; `ranges` are parameters that the network is yet to get."""
+
+    def __init__(
+        self, cell: OnnxCell, model: ModelProto, quantized: Quantized, ranges: Mapping[str, Parameter]
+    ) -> None:
         self.cell, self.graph, self.quantized = cell, model.graph, quantized
-        self.model = model
-        self.parameters = dict(cell.parameters_and_names())
+        self.parameters = {**dict(cell.parameters_and_names()), **ranges}
         self.names = {id(p): stored.name for stored, p in cell.stored.items()}
         self.used_names = {name for node in model.graph.node for name in node.output}
         self.used_names |= {each.name for each in (*model.graph.initializer, *model.graph.input)}
@@ -85,10 +141,6 @@ class _Writer:
 
     def run(self) -> None:
         """Change the model."""
-        version = max((e.version for e in self.model.opset_import if e.domain in ("", "ai.onnx")), default=0)
-        if version < FIRST_VERSION:
-            text = f"The model has operators of version {version}, and integers by channel need {FIRST_VERSION}"
-            raise GraphValueError(f"{text}; convert it by onnx.version_converter before it is loaded.")
         sites = self.sites()
         for weight, ends in self.quantized.sites:
             name = self.names[id(self.parameters[weight])]
@@ -154,7 +206,8 @@ class _Writer:
         """The name of a weight behind DequantizeLinear."""
         array = self.parameters[path].asnumpy()
         if array.dtype != np.float32:
-            raise GraphValueError(f"save_quantized takes weights in float32, and {path!r} is in {array.dtype}.")
+            text = f"save_quantized takes weights in float32, and {path!r} is in {array.dtype}"
+            raise GraphValueError(f"{text}; export the model in float32, or leave it out of `match`.")
         reduced = tuple(i for i in range(array.ndim) if not self.quantized.options.per_channel or i != channel)
         most = np.abs(array).max(axis=reduced, keepdims=True)
         scale, zero = grid(-most, most, 254)

@@ -243,9 +243,80 @@ def test_errors(tmp_path: Path) -> None:
     quantization.fake_quantize(net, x)
     with pytest.raises(GraphValueError, match="rounded already"):
         quantization.fake_quantize(net, x)
-    with pytest.raises(GraphValueError, match="version 12, and integers by channel need 13"):
-        graphls.onnx.save_quantized(net, tmp_path / "int8.onnx")
-    assert not (tmp_path / "int8.onnx").exists()
+
+
+def refused(model: onnx.ModelProto | Path, match: str, x: Any = None, holder: Any = None) -> None:
+    """Assert that `fake_quantize` refuses a model, whose network then is as it was."""
+    net = graphls.onnx.load(model)
+    names = list(values(net))
+    with pytest.raises(GraphValueError, match=match):
+        quantization.fake_quantize(net if holder is None else holder(net), Tensor(random(2, 4, 9) if x is None else x))
+    assert list(values(net)) == names and not net._passes
+
+
+def test_what_could_not_be_saved_is_refused_before_the_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(model: onnx.ModelProto, version: int) -> onnx.ModelProto:
+        raise RuntimeError("no adapter.")
+
+    class Holder(nn.Cell):
+        def __init__(self, net: nn.Cell) -> None:
+            super().__init__()
+            self.net = net
+
+        def construct(self, x: Any) -> Any:
+            return self.net(x)
+
+    refused(linear(), "rounded by itself, as save_quantized writes it: call fake_quantize on it", holder=Holder)
+    with monkeypatch.context() as patch:
+        patch.setattr(onnx.version_converter, "convert_version", refuse)
+        text = "of version 12, and 13 is needed, to which onnx.version_converter cannot convert it: no adapter; export"
+        refused(linear(version=12), text)
+    model = linear(version=12)
+    onnx.save(model, tmp_path / "x.onnx", save_as_external_data=True, location="x.bin", size_threshold=0)
+    refused(tmp_path / "x.onnx", "cannot convert it, because its data is in files of its own: export it again")
+    product = helper.make_function("own", "Twice", ["a", "b"], ["c"], [helper.make_node("MatMul", ["a", "b"], ["c"])],
+                                   [helper.make_opsetid("", 19)])  # fmt: skip
+    call = helper.make_node("Twice", ["x", "w"], ["y"], domain="own")
+    model = made([call], {"w": random(9, 3)}, [2, 4, 9], [2, 4, 3])
+    model.functions.append(product)
+    model.opset_import.append(helper.make_opsetid("own", 1))
+    refused(model, "No MatMul, Gemm or Conv of the graph of the model itself reads 'w'")
+    half = made([helper.make_node("MatMul", ["x", "w"], ["y"])], {}, [2, 4, 9], [2, 4, 3])
+    half.graph.initializer.append(numpy_helper.from_array(random(9, 3).astype(np.float16), "w"))
+    for info in (half.graph.input[0], half.graph.output[0]):
+        info.type.tensor_type.elem_type = onnx.TensorProto.FLOAT16
+    refused(half, "takes weights in float32, and 'w' is in float16", random(2, 4, 9).astype(np.float16))
+
+
+@pytest.mark.parametrize("version", [7, 9, 12])
+@pytest.mark.parametrize("per_channel", [True, False])
+def test_older_operators_are_converted(tmp_path: Path, version: int, per_channel: bool) -> None:
+    model, x = digits(), random(3, 1, 8, 8)
+    model.opset_import[0].version, model.ir_version = version, 3 if version < 9 else 4
+    listed = {} if version > 8 else {t.name: t for t in model.graph.initializer}
+    model.graph.input.extend(helper.make_tensor_value_info(n, 1, list(t.dims)) for n, t in listed.items())
+    net = graphls.onnx.load(model)
+    quantization.fake_quantize(net, Tensor(x), per_channel=per_channel)
+    graphls.onnx.save_quantized(net, tmp_path / "int8.onnx")
+    saved = onnx.load(tmp_path / "int8.onnx")
+    assert saved.opset_import[0].version == (13 if per_channel else max(version, 10))
+    onnx.checker.check_model(saved, full_check=True)
+    session = onnxruntime.InferenceSession(tmp_path / "int8.onnx", providers=["CPUExecutionProvider"])
+    found = net(Tensor(x)).asnumpy()
+    (integers,) = session.run(None, {"x": x})
+    assert np.abs(integers - found).max() < np.ptp(found) / 100
+    plain = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    assert np.abs(integers - plain.run(None, {"x": x})[0]).max() < np.ptp(found) / 20
+    graphls.onnx.save(net, tmp_path / "float.onnx")
+    assert onnx.load(tmp_path / "float.onnx") == model
+
+
+def test_a_conversion_that_changes_results_is_refused() -> None:
+    model = linear(version=12)
+    model.graph.node[4].op_type = "Hardmax"  # of all axes from 1 on until version 12, and of the last one from 13 on
+    refused(model, "changes what the model computes from version 12 to 13; export it again")
 
 
 def test_a_network_of_cells_is_exported_and_loaded_for_integers(tmp_path: Path) -> None:
