@@ -22,6 +22,7 @@ from graphls.onnx.importing.files import Original
 from graphls.onnx.opset_conversion import converted, version_of
 from graphls.onnx.program import program_of
 from graphls.onnx.saving import network, saved_model
+from graphls.onnx.selection import Selection
 from graphls.runtime.lowering.protos import copied, operators, replace_items, text_of
 
 MOVES = ("Flatten", "Identity", "MaxPool", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
@@ -99,7 +100,7 @@ def _results(
 ) -> list[Array]:
     """The outputs of a model in evaluation."""
     source = Original(model.SerializeToString())
-    net = cell_of(source, program_of(model, None, outputs), None, None, fixed)
+    net = cell_of(source, program_of(model, None, outputs), Selection(), fixed)
     return [y.asnumpy() for y in leaves(net.set_train(False)(*inputs)) if isinstance(y, Tensor)]
 
 
