@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -88,17 +89,21 @@ LOSS, RATE, SCALE, NORM = map(both, ("forward", "backward", "check", "update"))
 CSS = theme() + (
     "body{margin:0;padding:16px;background:var(--ground);color:var(--ink);font:14px/1.5 system-ui,sans-serif}"
     "h1{font-size:18px;margin:0 0 4px}h2{font-size:14px;margin:0 0 6px}p{margin:0 0 12px;color:var(--soft)}"
-    "main{display:grid;gap:12px;grid-template-columns:repeat(auto-fit,minmax(min(100%,440px),1fr))}"
-    "section{background:var(--paper);border:1px solid var(--line);border-radius:6px;padding:10px 12px;overflow-x:auto}"
-    ".wide{grid-column:1/-1}"
+    "main{display:flex;flex-wrap:wrap;gap:12px}"
+    "section{background:var(--paper);border:1px solid var(--line);border-radius:6px;padding:10px 12px;overflow-x:auto;"
+    "box-sizing:border-box;flex:1 1 440px;min-width:0;max-width:100%}"
+    ".wide{flex-basis:100%}"
 )
 KEYS = (
     ".run-key{font-size:12px;opacity:.75}.run-key span{margin-right:14px}"
     ".run-key i{display:inline-block;width:22px;border-top:3px solid;margin:0 5px 3px 0}"
     ".run-key i.other{border-top-style:dashed}"
+    ".run-number{margin:0 0 8px;font-size:13px}"
+    ".run-number b{font-size:28px;font-weight:600;margin-right:8px;color:var(--ink,inherit)}"
 )
 CARD = (
-    ".graphls-run main{display:grid;gap:12px;grid-template-columns:repeat(auto-fit,minmax(min(100%,380px),1fr))}"
+    ".graphls-run main{display:flex;flex-wrap:wrap;gap:12px}"
+    ".graphls-run section{flex:1 1 340px;min-width:0;max-width:100%}.graphls-run .wide{flex-basis:100%}"
     ".graphls-run h2{font-size:14px;margin:0 0 6px}"
 )
 REFRESH = 5
@@ -107,25 +112,30 @@ REFRESH = 5
 
 @dataclass(frozen=True)
 class Figure:
-    """A chart: its title, the columns in it with their colours, and how they are drawn."""
+    """A chart: its title, the columns in it with their colours, the title of its axis, and how they are drawn."""
 
     title: str
     columns: dict[str, str]
+    axis: str
     factor: float = 1.0
+    includes: tuple[float, ...] = ()
     is_log: bool = False
     has_steps: bool = False
 
 
 FIGURES = (
-    Figure("Loss", {"loss": LOSS}),
-    Figure("Loss scale, skipped steps in red", {"scale": SCALE}, is_log=True, has_steps=True),
-    Figure("Learning rate", {"learning_rate": RATE}, has_steps=True),
-    Figure("Norm of the gradients", {"gradient_norm": NORM}, is_log=True),
-    Figure("Milliseconds per step", {"step_time": LOSS, "waiting": RATE}, factor=1e3),
-    Figure("Memory of the process, MiB", {"memory": NORM}, factor=2**-20),
+    Figure("Loss", {"loss": LOSS}, "loss"),
+    Figure("Loss scale, skipped steps in red", {"scale": SCALE}, "loss scale", is_log=True, has_steps=True),
+    Figure("Learning rate", {"learning_rate": RATE}, "learning rate", includes=(0,), has_steps=True),
+    Figure("Norm of the gradients", {"gradient_norm": NORM}, "norm", is_log=True),
+    Figure("Time of a step", {"step_time": LOSS, "waiting": RATE}, "milliseconds", factor=1e3, includes=(0,)),
+    Figure("Memory of the process", {"memory": NORM}, "MiB", factor=2**-20, includes=(0,)),
 )
+WIDE = ' class="wide"'
 NAMES = {"step_time": "the step", "waiting": "waiting for data", "scale": "loss scale", "gradient_norm": "norm"}
 COLOURS = (NORM, RATE, SCALE, LOSS)
+SHARE = re.compile(r"acc(uracy)?|auc|dice|f1|iou|jaccard|precision|recall|top_?\d+", re.IGNORECASE)
+"""Evaluation results that are shares of 1, by words in their names."""
 
 
 @dataclass
@@ -140,7 +150,7 @@ class RunPage:
     def html(self, is_over: bool) -> str:
         """The page; it reloads itself until the run is over."""
         again = "" if is_over else f'<meta http-equiv="refresh" content="{REFRESH}">\n'
-        further = [_section(title, content, ' class="wide"') for title, content in self.sections.items()]
+        further = [_section(title, content, WIDE) for title, content in self.sections.items()]
         return (
             '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
             f'<meta name="viewport" content="width=device-width, initial-scale=1">\n{again}'
@@ -161,7 +171,7 @@ class RunPage:
         """A summary of the run in a sentence or two."""
         count, losses = self.record.last_step, self.record.columns["loss"]
         skipped = len(self.record.skipped())
-        parts = [f"{count} steps{'' if is_over else ' so far'}"]
+        parts = [f"{count:,} step{'' if count == 1 else 's'}{'' if is_over else ' so far'}"]
         parts += [f"the last loss is {number(losses[-1][1])}"] if losses else []
         first = f" ({advice})" if (advice := self.record.first_scale()) else ""
         parts += [f"{skipped} skipped because of an overflow{first}"] if self.record.columns["overflow"] else []
@@ -170,9 +180,10 @@ class RunPage:
         return f"{', '.join(parts)}.{beside}"
 
     def _figures(self) -> list[str]:
-        """The charts that have points to draw."""
+        """What has points to show: the results of a single evaluation as numbers, then charts."""
         loss, *others = (self._figure(figure) for figure in FIGURES)
-        return [drawn for drawn in (loss, self._evaluations(), *others) if drawn]
+        numbers, *evaluations = self._evaluations()
+        return [shown for shown in (numbers, loss, *evaluations, *others) if shown]
 
     def _figure(self, figure: Figure) -> str:
         lines = []
@@ -181,18 +192,41 @@ class RunPage:
                 points = [(step, value * figure.factor) for step, value in record.columns[name]]
                 lines.append(Line(_named(NAMES.get(name, name), other), points, colour, bool(other), figure.has_steps))
         marks = self.record.skipped() if "scale" in figure.columns else ()
-        drawn = chart(figure.title, lines, is_log=figure.is_log and _spans(lines), marks=marks)
+        names, is_log = ("step", figure.axis), figure.is_log and _spans(lines)
+        drawn = chart(figure.title, lines, names=names, includes=figure.includes, is_log=is_log, marks=marks)
         return _section(figure.title, drawn + _key(lines)) if drawn else ""
 
-    def _evaluations(self) -> str:
+    def _evaluations(self) -> list[str]:
+        """The numbers of a single evaluation, a chart of those results that are shares of 1, and one for each other."""
         names = sorted(self.record.evaluations)
-        lines = []
-        for i, name in enumerate(names):
-            for other, record in (("", self.record), *self.others.items()):
-                points = record.evaluations.get(name, [])
-                lines.append(Line(_named(name, other), points, COLOURS[i % len(COLOURS)], bool(other)))
-        drawn = chart("Evaluation", lines)
-        return _section("Evaluation", drawn + _key(lines)) if drawn else ""
+        lines = {name: self._evaluation(name, COLOURS[i % len(COLOURS)]) for i, name in enumerate(names)}
+        single = [name for name in names if all(len(line.points) < 2 for line in lines[name])]
+        shares = [name for name in names if name not in single and _are_shares(name, lines[name])]
+        numbers = "".join(_numbers(line) for name in single for line in lines[name])
+        others = [_evaluation_chart([name], lines[name]) for name in names if name not in single + shares]
+        together = _evaluation_chart(shares, [line for name in shares for line in lines[name]], includes=(1,))
+        return [_section("Evaluation", numbers, WIDE) if numbers else "", together, *others]
+
+    def _evaluation(self, name: str, colour: str) -> list[Line]:
+        runs = (("", self.record), *self.others.items())
+        return [Line(_named(name, other), run.evaluations.get(name, []), colour, bool(other)) for other, run in runs]
+
+
+def _evaluation_chart(names: Sequence[str], lines: Sequence[Line], includes: Sequence[float] = ()) -> str:
+    title = f"Evaluation: {', '.join(names)}"
+    drawn = chart(title, lines, names=("step", names[0] if len(names) == 1 else "share"), includes=includes)
+    return _section(title, drawn + _key(lines)) if drawn else ""
+
+
+def _numbers(line: Line) -> str:
+    """The only points of a line as numbers."""
+    texts = ((number(value), f"{line.name}, after step {step:,.0f}") for step, value in line.points)
+    return "".join(f'<p class="run-number"><b>{value}</b>{escape(text)}</p>' for value, text in texts)
+
+
+def _are_shares(name: str, lines: Sequence[Line]) -> bool:
+    words = re.split(r"[^a-zA-Z0-9]+", name.replace("top_", "top"))
+    return any(map(SHARE.fullmatch, words)) and all(0 <= value <= 1 for line in lines for _, value in line.points)
 
 
 def _named(name: str, other: str) -> str:

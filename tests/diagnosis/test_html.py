@@ -46,8 +46,8 @@ class Reader(HTMLParser):
 
 
 ALLOWED = {"div", "wbr", "style", "table", "thead", "tbody", "tr", "th", "td"}
-PICTURE = {"svg", "rect", "path", "text", "title"}
-PLACES = {"viewbox", "fill", "fill-opacity", "opacity", "x", "y", "width", "height", "rx", "d", "text-anchor"}
+PICTURE = {"svg", "rect", "line", "text", "title"}
+PLACES = {"fill", "fill-opacity", "opacity", "x", "y", "width", "height", "rx", "text-anchor", "x1", "x2", "y1", "y2"}
 STROKES = {"stroke", "stroke-dasharray"}
 
 

@@ -33,10 +33,25 @@ def model(level: str = "O0", scale: float = 2.0**17) -> Model:
     return Model(network, nn.MSELoss(), optimizer, {"loss"}, amp_level=level, loss_scale_manager=manager)
 
 
+def sections(page: str) -> list[ElementTree.Element]:
+    """The sections of a page, each well-formed."""
+    texts = re.findall(r"<section.*?</section>", page.replace("<wbr>", ""), re.DOTALL)
+    return [*map(ElementTree.fromstring, texts)]
+
+
 def figures(page: str) -> list[str]:
-    """What the charts say of themselves; each is well-formed."""
-    parts = ["<svg" + part.partition("</svg>")[0] + "</svg>" for part in page.split("<svg")[1:]]
-    return [str(ElementTree.fromstring(part).get("aria-label")) for part in parts]
+    """What the charts say of themselves."""
+    return [str(e.get("aria-label")) for section in sections(page) for e in section.iter("svg") if e.get("role")]
+
+
+def figure(page: str, title: str) -> ElementTree.Element:
+    """The chart of this title."""
+    return next(section for section in sections(page) if section[0].text == title)[1]
+
+
+def axis(chart: ElementTree.Element) -> list[float]:
+    """The numbers of the axis upwards, the lowest first, each beside its line."""
+    return [float(str(text.text)) for text in chart.iter("text") if text.get("x") == "-6"]
 
 
 def test_a_model_is_reported(tmp_path: Path) -> None:
@@ -52,8 +67,8 @@ def test_a_model_is_reported(tmp_path: Path) -> None:
     page = (tmp_path / "run" / "index.html").read_text(encoding="utf-8")
     told = figures(page)
     assert [text.partition(":")[0] for text in told] == [
-        "Loss", "Evaluation", "Loss scale, skipped steps in red", "Learning rate", "Milliseconds per step",
-        "Memory of the process, MiB",
+        "Loss", "Evaluation", "Evaluation", "Loss scale, skipped steps in red", "Learning rate", "Time of a step",
+        "Memory of the process",
     ]  # fmt: skip
     assert len(record.skipped()) > 9 and "http-equiv" not in page  # of 18 steps
     advice = f"begin with the loss scale {scales[-1]:.0f}, the power of two that held last"
@@ -69,7 +84,7 @@ def test_the_page_grows_with_the_run(tmp_path: Path) -> None:
             pages.append((tmp_path / "index.html").read_text(encoding="utf-8"))
 
     model().train(1, batches(), callbacks=[RunReport(tmp_path, refresh=0.0), Look()], dataset_sink_mode=False)
-    assert ["1 steps so far" in pages[0], "6 steps so far" in pages[-1]] == [True, True]
+    assert ["1 step so far" in pages[0], "6 steps so far" in pages[-1]] == [True, True]
     assert 'http-equiv="refresh"' in pages[-1]
     assert "6 steps, the last loss" in (tmp_path / "index.html").read_text(encoding="utf-8")
 
@@ -103,7 +118,7 @@ def test_a_notebook_shows_the_charts(tmp_path: Path) -> None:
     card, page = report._repr_html_(), (tmp_path / "run" / "index.html").read_text(encoding="utf-8")
     assert figures(card) == figures(page) and "A &amp; B: 12 steps, the last loss is" in card
     style = card.partition("<style>")[2].partition("</style>")[0]
-    assert all(rule.startswith((".graphls-run ", ".run-key")) for rule in style.split("}")[:-1])
+    assert all(rule.startswith((".graphls-run ", ".run-key", ".run-number")) for rule in style.split("}")[:-1])
     assert all(f"{name}:" in card for name in re.findall(r"var\((--\w+)\)", card))
     assert repr(report) == f"RunReport({str(tmp_path / 'run')!r})"
 
@@ -123,6 +138,43 @@ def test_a_loop_of_ones_own(tmp_path: Path) -> None:
         report.add(los=1)
     with pytest.raises(graphls.GraphlsError, match="shows what notebooks show as HTML, not int"):
         report.show("x", 3)  # type: ignore[arg-type]
+
+
+def test_the_results_of_a_single_evaluation_are_numbers(tmp_path: Path) -> None:
+    report = RunReport(tmp_path / "run")
+    report.add(loss=2.0, step=7)
+    report.evaluated({"accuracy": 0.98765, "<f1>": 0.5})
+    page = report.close().read_text(encoding="utf-8")
+    numbers = sections(page)[0]
+    assert [" ".join(paragraph.itertext()) for paragraph in numbers.iter("p")] == [
+        "0.5 <f1>, after step 7", "0.9877 accuracy, after step 7",
+    ]  # fmt: skip
+    assert numbers[0].text == "Evaluation" and not any(text.startswith("Evaluation") for text in figures(page))
+    other = RunReport(tmp_path / "other", compare=tmp_path / "run")
+    for accuracy in (0.25, 0.5):
+        other.add(loss=1.0)
+        other.evaluated({"accuracy": accuracy})
+    drawn = [text for text in figures(other._repr_html_()) if text.startswith("Evaluation")]
+    assert drawn[0].startswith("Evaluation: accuracy: accuracy from 0.25 to 0.5")
+
+
+def test_axes_have_titles_and_end_where_their_numbers_must(tmp_path: Path) -> None:
+    report = RunReport(tmp_path)
+    for step in range(1, 5):
+        report.add(loss=5 - step, learning_rate=0.1, scale=2.0**step, gradient_norm=step, step=step)
+        report.evaluated({"top_1_accuracy": step / 10, "recall": 0.3, "loss": 7.0 + step})
+    page = report.close().read_text(encoding="utf-8")
+    titles = {"Loss": "loss", "Learning rate": "learning rate", "Norm of the gradients": "norm",
+              "Loss scale, skipped steps in red": "loss scale", "Time of a step": "milliseconds",
+              "Memory of the process": "MiB", "Evaluation: recall, top_1_accuracy": "share",
+              "Evaluation: loss": "loss"}  # fmt: skip
+    for title, name in titles.items():
+        assert {name, "step"} <= {str(text.text) for text in figure(page, title).iter("text")}
+        steps = [str(text.text) for text in figure(page, title).iter("text") if text.get("text-anchor") == "middle"]
+        assert steps == ["1", "2", "3", "4"], "steps are whole"
+    ends = {title: (axis(figure(page, title))[0], axis(figure(page, title))[-1]) for title in titles}
+    assert ends["Evaluation: recall, top_1_accuracy"][1] == 1 and ends["Evaluation: loss"] == (7.0 + 1, 7.0 + 4)
+    assert ends["Memory of the process"][0] == ends["Time of a step"][0] == ends["Learning rate"][0] == 0
 
 
 def test_what_notebooks_show_is_part_of_the_page(tmp_path: Path) -> None:
@@ -167,6 +219,18 @@ def test_charts_keep_outliers_and_leave_out_what_is_not_finite() -> None:
 def test_axes_have_few_round_numbers(low: float, high: float) -> None:
     ticks = Axis(low, high, 0, 100).ticks()
     assert 1 <= len(ticks) <= 7 and all(low - 1e-6 * abs(low) <= tick <= high + 1e-6 * abs(high) for tick in ticks)
+
+
+def test_numbers_of_axes_differ_and_long_ones_are_short() -> None:
+    def numbers(points: list[tuple[float, float]]) -> tuple[list[str], list[str]]:
+        texts = list(ElementTree.fromstring(chart("t", [Line("x", points, "red")])).iter("text"))
+        return tuple([str(t.text) for t in texts if t.get("text-anchor") == a] for a in ("end", "middle"))
+
+    (*up, title), across = numbers([(0, 180.601), (250_000, 180.609)])
+    assert title == "step" and up == ["180.602", "180.604", "180.606", "180.608"]
+    assert across == ["0", "50k", "100k", "150k", "200k", "250k"]
+    assert numbers([(1, 0.0), (2, 1.0)])[0] == ["0", "0.2", "0.4", "0.6", "0.8", "1", "step"]
+    assert numbers([(1, -1.0), (2, 1.5)])[0][0] == "-1"
 
 
 def test_the_record_of_a_run_is_plain_json(tmp_path: Path) -> None:

@@ -272,7 +272,8 @@ class LearningRateFinder(Callback):
         raw = Line("loss", [*zip(self.rates, self.losses, strict=True)], RAW)
         smooth = Line("smoothed", [*zip(self.rates, self.smoothed, strict=True)], SMOOTH)
         marks = [] if self.suggestion is None else [self.suggestion]
-        drawn = chart("Loss over the learning rate", [raw, smooth], marks=marks, has_log_steps=True)
+        title, names = "Loss over the learning rate", ("learning rate", "loss")
+        drawn = chart(title, [raw, smooth], names=names, marks=marks, has_log_steps=True)
         return f'{STYLE}<figure class="graphls-card">{drawn}<figcaption>{escape(self.summary())}</figcaption></figure>'
 
     def write(self, path: str | os.PathLike[str]) -> None:
