@@ -50,7 +50,8 @@ KNOWN: dict[str, tuple[str, ...]] = {
         "base.sharing.forks._functions", "base.sharing.forks._guards",
         "base.sharing.forks._numbers",
         "base.sharing.forks._renewed",
-        "frontend.tensors.configuration.Configuration.changes", "frontend.tensors.dispatch._plans",
+        "frontend.tensors.configuration.Configuration.changes",
+        "frontend.tensors.configuration.Configuration.gradient_changes", "frontend.tensors.dispatch._plans",
         "train.callbacks.summary._numbers",
     ),
     "a thread that does one task after the other, or each thread its own": (

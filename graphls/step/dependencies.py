@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from graphls.frontend.tensors.parameter import Parameter
 from graphls.frontend.tensors.tensor import Tensor
 from graphls.ir.graph import Graph
 from graphls.nn.cell import Cell
+from graphls.step.trained_parameters import TrainedParameters
 
 
 class Dependent:
     """A step that stays up to date until a cell or a tensor that it was traced from changes."""
 
-    graph: Graph
-    parameters: Mapping[str, Parameter]
-
-    def __init__(self, cells: Iterable[Cell]) -> None:
+    def __init__(self, graph: Graph, parameters: dict[str, Parameter], cells: Sequence[Cell]) -> None:
+        self.graph = graph
+        self.parameters = parameters
+        self.trained = TrainedParameters(graph, parameters, cells)
         self.cells: list[tuple[Cell, Any]] = []
         self.tensors: list[tuple[Tensor, Any]] = []
         self.depend_on(cells)
 
     def up_to_date(self) -> bool:
-        """Whether every cell is configured as it was when the step was traced."""
-        if any(tensor._array is not array for tensor, array in self.tensors) or self._other_dtype():
+        """Whether every cell is configured, and every parameter trained, as when the step was traced."""
+        if any(tensor._array is not array for tensor, array in self.tensors):
+            return False
+        if self._other_dtype() or self.trained.have_changed():
             return False
         return all(cell.configuration() == configuration for cell, configuration in self.cells)
 

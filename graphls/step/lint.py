@@ -49,6 +49,7 @@ class Lint:
         """Warn of what the rules find."""
         self.idle_scaling()
         self.untrained()
+        self.frozen()
         self.float64_weights()
 
     def idle_scaling(self) -> None:
@@ -91,6 +92,22 @@ class Lint:
             reader = next(node for node in self.nodes if first in node.inputs)
             warn(_untrained_text([parameter.name for parameter in untrained.values()]), reader.loc)
 
+    def frozen(self) -> None:
+        """Warn of parameters without `requires_grad` that a step updates by their gradients all the same.
+
+        Optimizers of `nn` leave them unchanged; a cell of the user's that updates parameters may not ask.
+        """
+        pairs = [pair for node in self.gradients for pair in zip(_sources(node), node.outputs, strict=True)]
+        for write in self.traced.writes:
+            parameter = self.parameters[write.state.name]
+            if parameter.requires_grad or parameter in _warned:
+                continue
+            gradients = {gradient for source, gradient in pairs if source is write.state}
+            if gradients and self._is_from(write.value, gradients):
+                _warned.add(parameter)
+                text = f"{parameter.name!r} has requires_grad=False and is updated all the same"
+                warn(f"{text}; leave it out of the update, or derive the optimizer of this step from nn.Optimizer.")
+
     def float64_weights(self) -> None:
         """Warn of a weight that a step trains and takes to float64 for an input: that takes several times as long."""
         is_given = any(value.type.dtype is float64 for value in self.traced.inputs)
@@ -108,6 +125,16 @@ class Lint:
             return operands(self.definer[value]) if value in self.definer else ()
 
         return reached((v for node in self.gradients for v in node.inputs[: count(node.attrs["of"])]), following)
+
+    def _is_from(self, value: Value, sources: set[Value]) -> bool:
+        """Whether a value is computed from any of some others."""
+        ancestors = reached([value], lambda v: uses(self.definer[v]) if v in self.definer else ())
+        return not sources.isdisjoint(ancestors)
+
+
+def _sources(node: Node) -> Iterable[Value]:
+    """The values that a gradient is taken by."""
+    return node.inputs[2 * node.attrs["of"] :][: node.attrs["wrt"]]
 
 
 def _factors(node: Node) -> Iterable[Value]:

@@ -25,6 +25,7 @@ from graphls.runtime.host_random import AHEAD, HostValues, known
 from graphls.runtime.step import Step
 from graphls.step.extra_outputs import ExtraOutputs
 from graphls.step.host_effects import HostEffects
+from graphls.step.trained_parameters import TrainedParameters
 
 Array = np.ndarray[Any, Any]
 
@@ -36,8 +37,9 @@ class RepeatedStep:
     what the steps give, stacked likewise. States, random numbers and results have the bits that single calls give them.
     """
 
-    def __init__(self, step: Step, effects: HostEffects, count: int) -> None:
+    def __init__(self, step: Step, effects: HostEffects, trained: TrainedParameters, count: int) -> None:
         self.count = count
+        self.trained = trained
         self._step = step.without_session()
         self._effects = effects
         self._extra = ExtraOutputs(step.outputs, step.graph)
@@ -57,10 +59,11 @@ class RepeatedStep:
 
     def __reduce__(self) -> Any:
         """A copy has a session of its own, on copies of the states."""
-        return RepeatedStep, (self._step, self._effects, self.count)
+        return RepeatedStep, (self._step, self._effects, self.trained, self.count)
 
     def __call__(self, *inputs: object) -> Any:
         """Run the steps; raises as a call of the step does, before the first of them has run."""
+        self.trained.check()
         arrays = self._inputs(inputs)
         results = self._session.run(arrays) if self.draws is None else self._run_on_drawn(self.draws, arrays)
         results = self._effects.each(results, self.count)

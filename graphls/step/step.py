@@ -13,7 +13,7 @@ from graphls.base.errors import GraphTypeError
 from graphls.base.files.files import as_path, write_text
 from graphls.base.reporting import checked
 from graphls.base.sharing.storage import Version
-from graphls.frontend.tensors.parameter import Parameter
+from graphls.frontend.tensors.configuration import Configuration
 from graphls.frontend.tensors.tape import COMPILED, note
 from graphls.frontend.tensors.tensor import Tensor
 from graphls.frontend.trace.inputs import InputCheck
@@ -74,10 +74,8 @@ class Compiled(Dependent):
         effects: HostEffects, choice: Choice | None = None,
     ) -> None:  # fmt: skip
         graph = step.graph
-        super().__init__(traced.cells)
+        super().__init__(graph, traced.parameters, traced.cells)
         self._extra = ExtraOutputs(traced.outputs, graph)
-        self.graph = graph
-        self.parameters: dict[str, Parameter] = traced.parameters
         self._traced = traced
         self._pipeline = pipeline
         self._effects = effects
@@ -100,11 +98,14 @@ class Compiled(Dependent):
     def __call__(self, *inputs: object, **named: object) -> Any:
         """Run one step; tensors come back unread, and states stay in the session.
 
-        Raises GraphTypeError or GraphValueError for inputs that do not fit; the state is then unchanged.
+        Raises GraphTypeError or GraphValueError for inputs that do not fit, and GraphRuntimeError where `requires_grad`
+        of a parameter that it trains has changed; the state is then unchanged.
         """
         if named:
             text = f"A compiled step takes its inputs by position, not by name ({', '.join(named)})."
             raise GraphTypeError(text)
+        if self.trained.changes != Configuration.gradient_changes or self.trained.changed:
+            self.trained.check()
         results = self._effects(self._step.session.run(self._inputs(inputs)))
         tensors = [_tensor(r, t) for r, t in zip(results, self._types, strict=True)]
         note(COMPILED, inputs, {}, tuple(tensors))
@@ -244,7 +245,7 @@ class Compiled(Dependent):
         Raises GraphValueError for a count below 1 and where the step sets the state of its random numbers itself.
         """
 
-        return checked(RepeatedStep, self._step, self._effects, count)
+        return checked(RepeatedStep, self._step, self._effects, self.trained, count)
 
     def explain_overflow(self, *inputs: object) -> OverflowExplanation:
         """What overflowed in a step on these inputs, where, in which phase, and which scale would have fitted.

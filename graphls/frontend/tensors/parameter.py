@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphls.base.errors import GraphTypeError, GraphValueError
+from graphls.base.location import Location, user_location
 from graphls.base.reporting import checked
 from graphls.base.sharing.arrays import copy
 from graphls.base.sharing.storage import Storage
@@ -74,7 +75,7 @@ class Parameter(DeviceSettings, Tensor):
         ('weight', True)
     """
 
-    __slots__ = ("__weakref__", "_requires_grad", "device_settings", "layerwise_parallel", "name", "storage")
+    __slots__ = ("__weakref__", "_requires_grad", "device_settings", "layerwise_parallel", "name", "set_at", "storage")
 
     def __init__(
         self, default_input: object, name: str | None = None, requires_grad: bool = True,
@@ -92,18 +93,25 @@ class Parameter(DeviceSettings, Tensor):
         self.storage = Storage(checked(copy, array))
         self.name = name or "Parameter"
         self._requires_grad = requires_grad
+        self.set_at: Location | None = None
         self.layerwise_parallel = layerwise_parallel
         self.device_settings = {} if parallel_optimizer else {"parallel_optimizer": False}
 
     @property
     def requires_grad(self) -> bool:
-        """Whether its gradients are computed, else they are zeros; a change compiles steps again."""
+        """Whether it is trained: an optimizer leaves a parameter without it, and its moments, unchanged.
+
+        A change counts from the next step on. A cell is compiled again for it, and a step of `graphls.compile`, which
+        never changes, raises GraphRuntimeError.
+        """
         return self._requires_grad
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
-        self._requires_grad = value
-        Configuration.note_change()
+        if value is not self._requires_grad:
+            self._requires_grad = value
+            self.set_at = user_location()
+            Configuration.note_gradient_change()
 
     @classmethod
     def holding(cls, array: Array, name: str) -> Parameter:

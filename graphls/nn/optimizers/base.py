@@ -404,9 +404,6 @@ class Optimizer(Cell):
             ops.assign(state, value)
         return done
 
-    def configuration(self) -> tuple[Any, ...]:
-        return *(p.requires_grad for p in self.parameters), *super().configuration()  # whose last is the version
-
     def _frozen(self) -> list[Parameter]:
         """The parameters that no longer require gradients, with their states: an update leaves them unchanged."""
         rows = [part for part in vars(self)["_params"].values() if isinstance(part, ParameterTuple)]
