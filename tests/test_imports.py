@@ -38,7 +38,7 @@ ALLOWED: dict[str, str] = {
     "step": "base distributed frontend inspect interop ir nn passes runtime",
     "graphls": "base frontend inspect ir nn ops passes runtime step",
     "dataset": "base frontend ir",
-    "train": "base distributed frontend interop ir nn runtime step",
+    "train": "base dataset distributed frontend interop ir nn runtime step",
     "onnx": "base frontend interop ir nn ops passes primitives runtime step",
     "compat": "base dataset distributed frontend inspect ir nn ops runtime step train",
     "cli": "base compat dataset distributed frontend inspect interop ir nn onnx ops passes primitives "
@@ -59,6 +59,7 @@ LATE = {
     "importlib.metadata": "only where a name is not known",
     "difflib": "only for advice in errors",
     "mpi4py": "only in processes that mpiexec has started, and optional",
+    "graphls.dataset.readers.arrow": "pipelines, for tables of other packages only",
     "rich": "optional",
     "safetensors": "optional",
     "tensorboardX": "optional",

@@ -21,7 +21,8 @@ def add_train(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
 
 
 def _add_data(group: argparse._ArgumentGroup) -> None:
-    kinds = "a file (.npz, .safetensors, .csv), or module:function, which returns arrays, batches or samples"
+    files = ".npz, .safetensors, .csv, .parquet, .arrow, .feather"
+    kinds = f"a file ({files}), or module:function, which returns arrays, batches or samples"
     group.add_argument("--data", required=True, metavar="SOURCE", help=kinds)
     group.add_argument("--validate", metavar="SOURCE", help="data to evaluate the model on after every epoch")
     columns = "the column for an input, or several columns that form it, such as 'x=pixel_*'"

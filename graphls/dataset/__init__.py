@@ -12,6 +12,7 @@ from graphls.dataset.pipeline.iterators import DatasetIterator
 from graphls.dataset.pipeline.selection import ZipDataset
 from graphls.dataset.pipeline.workers import DatasetError
 from graphls.dataset.readers.annotated import CelebADataset, KITTIDataset, VOCDataset
+from graphls.dataset.readers.arrow import ArrowDataset
 from graphls.dataset.readers.coco import CocoDataset
 from graphls.dataset.readers.files import Shuffle
 from graphls.dataset.readers.generator import GeneratorDataset, NumpySlicesDataset, PaddedDataset
@@ -48,8 +49,8 @@ from graphls.dataset.samplers import (
 from graphls.ir.registry import nearest as _nearest
 
 __all__ = [
-    "AGNewsDataset", "AmazonReviewDataset", "BatchInfo", "CLUEDataset", "CSVDataset", "CelebADataset", "Cifar10Dataset",
-    "Cifar100Dataset", "CocoDataset", "DBpediaDataset", "Dataset", "DatasetError", "DatasetIterator",
+    "AGNewsDataset", "AmazonReviewDataset", "ArrowDataset", "BatchInfo", "CLUEDataset", "CSVDataset", "CelebADataset",
+    "Cifar10Dataset", "Cifar100Dataset", "CocoDataset", "DBpediaDataset", "Dataset", "DatasetError", "DatasetIterator",
     "DistributedSampler", "FashionMnistDataset", "FlickrDataset", "Food101Dataset", "GeneratorDataset",
     "ImageFolderDataset", "IterSampler", "KITTIDataset", "KMnistDataset", "ManifestDataset", "MindDataset",
     "MnistDataset", "NumpySlicesDataset", "PKSampler", "PaddedDataset", "PennTreebankDataset", "RandomSampler",

@@ -98,7 +98,8 @@ def stacked(arrays: Sequence[Any], position: int, name: str) -> Any:
     try:
         return np.array(arrays)
     except ValueError:
-        raise _mismatch("shapes", (str(array.shape) for array in arrays), position, name) from None
+        error = _mismatch("shapes", (str(array.shape) for array in arrays), position, name)
+        raise GraphValueError(f"{error.message}; padded_batch pads them") from None
 
 
 def _dict_of(items: Sequence[Any], position: int, name: str) -> dict[Any, Array]:

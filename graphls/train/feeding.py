@@ -62,12 +62,33 @@ def as_dataset(owner: str, source: Any) -> Any:
             f"{owner} goes through its batches more than once, and this {type(source).__name__} gives them once; give "
             "the function that makes it, or a list.",
         )
+    if _package(source) in ("datasets", "pyarrow"):
+        return _of_tables(owner, source)
     if _is_function(source) or _is_loader(source):
         return Batches(source)
     raise GraphTypeError(
         f"{owner} takes a dataset, and {type(source).__name__} has no {missing[0]}(); it may also be a list of "
         "batches, a loader, or a generator function.",
     )
+
+
+def _package(source: object) -> str:
+    """The package that defines the class of an object."""
+    return type(source).__module__.partition(".")[0]
+
+
+def _of_tables(owner: str, source: Any) -> Any:
+    """A table or a dataset of Hugging Face, whose rows are batches, as a dataset; raises GraphValueError for others."""
+    from graphls.dataset.readers.arrow import ArrowDataset
+
+    dataset = ArrowDataset(source, shuffle=False)
+    if [] in dataset.output_shapes():
+        name = dataset.columns[dataset.output_shapes().index([])]
+        raise GraphValueError(
+            f"{owner} takes a batch from each row, and a row of this {type(source).__name__} is one example (its "
+            f"{name!r} has no axis); give graphls.dataset.ArrowDataset(...).batch(32).",
+        )
+    return dataset
 
 
 def column_advice(dataset: object) -> str:
@@ -93,6 +114,10 @@ def _columns(batch: Any) -> Sequence[Any]:
         return tuple(batch.values())
     if isinstance(batch, (tuple, list)):
         return batch
+    if _package(batch) == "pyarrow":
+        from graphls.dataset.readers.arrow import arrays_of
+
+        return tuple(arrays_of(batch).values())
     if not offers_array(batch):
         raise GraphTypeError(f"A batch is an array, or a tuple, list or dict of arrays, not {type(batch).__name__}.")
     return (batch,)

@@ -13,8 +13,10 @@ from typing import Any
 import numpy as np
 import onnx
 import onnxruntime
+import pyarrow
 import pytest
 from onnx import numpy_helper
+from pyarrow import parquet
 
 import graphls
 import graphls.onnx
@@ -232,7 +234,8 @@ def test_all_kinds_of_data_train_alike() -> None:
     Path("e.csv").write_text(table.replace("digit", "digit1", 1).replace("x[", "in ").replace("]", ""))
     assert train("--no-shuffle", "--no-checkpoints", "--bind", "x=in *", "--label", "digit1", data="e.csv") == 0
     written = {"e.csv": Path("out.onnx").read_bytes()}
-    for source in ("data.npz", "d.safetensors", "d.csv", "mine:arrays", "mine:batches", "mine:samples"):
+    parquet.write_table(pyarrow.table({"x": data["x"].tolist(), "digit": data["label"]}), "d.parquet")
+    for source in ("data.npz", "d.safetensors", "d.csv", "d.parquet", "mine:arrays", "mine:batches", "mine:samples"):
         assert train("--no-shuffle", "--no-checkpoints", data=source) == 0
         written[source] = Path("out.onnx").read_bytes()
     assert len(set(written.values())) == 1

@@ -15,7 +15,7 @@ ROOMS = {
     "transforms": "checks columns randomness",
     "text": "checks transforms",
     "vision": "checks randomness transforms",
-    "pipeline": "checks columns config randomness",
+    "pipeline": "checks columns config randomness text",
     "readers": "checks columns config pipeline randomness samplers vision",
     "mindrecord": "checks columns readers samplers vision",
 }

@@ -1,4 +1,4 @@
-"""Reads arrays by name from .npz, .safetensors and .csv files, and joins several columns to one array."""
+"""Reads arrays by name from files of arrays, texts and tables, and joins several columns to one array."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import numpy as np
 
 from graphls.base.errors import GraphFileError, GraphlsError, GraphValueError
 from graphls.base.files.files import open_file, read_bytes
+from graphls.dataset.readers.arrow import SUFFIXES, arrays_of
 from graphls.interop.formats.safetensors import decode
 from graphls.ir.registry import nearest
 
@@ -138,9 +139,11 @@ def _is_run(numbers: Sequence[int]) -> bool:
 
 def read_columns(path: Path) -> Columns:
     """The arrays of a file by name; raises GraphValueError for an unknown suffix."""
-    readers: dict[str, Callable[[Path], Columns]] = {".npz": read_npz, ".csv": read_csv, ".safetensors": _safetensors}
+    readers: dict[str, Callable[[Path], Columns]] = {
+        ".npz": read_npz, ".csv": read_csv, ".safetensors": _safetensors, **dict.fromkeys(SUFFIXES, _table)
+    }  # fmt: skip
     if path.suffix.lower() not in readers:
-        kinds = "a file that ends in .npz, .safetensors or .csv, or module:function"
+        kinds = f"a file that ends in .npz, .safetensors, .csv, {', '.join(SUFFIXES)}, or module:function"
         raise GraphValueError(f"Data is {kinds}, not {str(path)!r}.")
     return readers[path.suffix.lower()](path)
 
@@ -153,9 +156,15 @@ def _safetensors(path: Path) -> Columns:
     return {name: entry for name, entry in entries.items() if not isinstance(entry, str)}
 
 
+def _table(path: Path) -> Columns:
+    if not path.is_file():
+        raise GraphFileError(f"{path} cannot be read: there is no such file.")
+    return arrays_of(path)
+
+
 def is_table(source: str) -> bool:
     """Tells whether a source is a table, whose columns are numbers."""
-    return source.lower().endswith(".csv")
+    return source.lower().endswith((".csv", *SUFFIXES))
 
 
 def join_of(text: str) -> tuple[str, list[str]]:

@@ -52,7 +52,7 @@ class Binding:
 
 
 def dataset_of(source: str, binding: Binding, batch_size: int, shuffle: bool, keeps_rest: bool) -> Dataset:
-    """Batches of a file (.npz, .safetensors, .csv) or of the data that a function (`module:function`) returns.
+    """Batches of a file of arrays or columns, or of the data that a function (`module:function`) returns.
 
     Raises GraphFileError for a file that cannot be read, and GraphlsError for data that does not fit the model.
     """

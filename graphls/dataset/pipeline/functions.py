@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import count, islice, tee
 from typing import Any
 
-from graphls.base.errors import GraphValueError
+from graphls.base.errors import GraphTypeError, GraphValueError
 from graphls.dataset import checks
 from graphls.dataset.checks import Function
 from graphls.dataset.columns import Row, as_array
@@ -15,6 +15,7 @@ from graphls.dataset.pipeline.dataset import Dataset, Names, node_of
 from graphls.dataset.pipeline.node import Run
 from graphls.dataset.pipeline.selection import SameRows
 from graphls.dataset.pipeline.workers import Job
+from graphls.dataset.text.pretrained import is_pretrained
 
 
 class Replacement:
@@ -81,6 +82,10 @@ class MapDataset(SameRows):
         super().__init__(child)
         replacement = Replacement(child.columns, child.columns[:1], input_columns, output_columns, "map")
         listed = operations if isinstance(operations, (list, tuple)) else [operations]
+        for operation in listed:
+            if is_pretrained(operation):
+                text = "map takes functions of columns; give text.PretrainedTokenizer(tokenizer, max_length=...)"
+                raise GraphTypeError(f"{text} for this {type(operation).__name__}.")
         self.mapper = Mapper(checks.functions("operations", listed), replacement)
         self.columns = replacement.columns
         self.workers = checks.workers(num_parallel_workers)

@@ -173,17 +173,20 @@ class GeneratorDataset(Dataset):
     def _scan(self, run: Run, epoch: int, start: int) -> Iterator[Row]:
         if self.kind == sources.ITEMS:
             return self.rows(run, epoch, range(start, len(run.order(self, epoch))))
-        items = islice(enumerate(self._items()), start, self.num_samples)
+        items = islice(enumerate(self._items(epoch)), start, self.num_samples)
         return run.each(self, epoch, items)
 
-    def _items(self) -> Iterator[Any]:
+    def _items(self, epoch: int) -> Iterator[Any]:
         """The items of the function or the iterable; raises DatasetError for its errors."""
         try:
-            yield from self.source() if self.kind == sources.FUNCTION else self.source
+            yield from self._pass(epoch)
         except Exception as error:
             job = self.job()
             text = f"{job.what} failed: {described(error)}."
             raise DatasetError(text, job.location, trace_of(error)) from error
+
+    def _pass(self, epoch: int) -> Iterator[Any]:
+        return iter(self.source() if self.kind == sources.FUNCTION else self.source)
 
 
 class Slices:
