@@ -11,18 +11,21 @@ from typing import Protocol
 import numpy as np
 from onnx import TypeProto, helper
 
+from graphls import ops
 from graphls.base.errors import GraphlsError, GraphMemoryError, GraphTypeError, GraphValueError
 from graphls.frontend.tensors.tensor import Tensor
 from graphls.frontend.trace.casting import in_dtype
 from graphls.frontend.trace.tracer import current_tracer
 from graphls.onnx.dynamic_fallback import DynamicFallback
 from graphls.onnx.program import Argument, Block, OnnxNode, Reference, expanded
+from graphls.onnx.table import Entry
 from graphls.onnx.tensors import Stored
 from graphls.onnx.values import (
     DependsOnData,
     Dynamic,
     Input,
     ModelValue,
+    Quantized,
     array_of,
     float_type,
     is_known,
@@ -40,6 +43,11 @@ MOST_NODES = 1_000_000
 
 
 _PASSING = ("Cast", "CastLike", "Identity")
+_MOVING = frozenset((
+    "Concat", "DepthToSpace", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "MaxPool", "Pad",
+    "Reshape", "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze", "Where",
+))  # fmt: skip
+"""Operators that only move, drop or select elements: the floats of a Quantized pass through them, too."""
 
 
 class Owner(Protocol):
@@ -164,10 +172,23 @@ class Interpreter:
             return self.run(node.body, inputs, None, inner, node.outputs)
         if node.entry is None:
             return self._by_definition(node, inputs, arguments)
-        inputs = inputs if node.entry.quantized else [plain(value) for value in inputs]
-        running = Running(self, node, values)
-        operands = [self._operand(node, i, value) for i, value in enumerate(self._cast(node, inputs))]
-        results = node.entry.rule(*([running] if node.entry.takes_node else []), *operands, **arguments)
+        if node.entry.quantized or not any(isinstance(value, Quantized) for value in inputs):
+            return self._ruled(node, node.entry, inputs, values, arguments)
+        results = self._ruled(node, node.entry, [plain(value) for value in inputs], values, arguments)
+        if node.domain or node.kind not in _MOVING:
+            return results
+        wide = self._ruled(node, node.entry, _floats_of(inputs), values, arguments)
+        pairs = zip(results, wide, strict=True)
+        return [_joined(y, w) for y, w in pairs]
+
+    def _ruled(
+        self, node: OnnxNode, entry: Entry, inputs: Sequence[ModelValue], values: Values,
+        arguments: Mapping[str, Argument],
+    ) -> Sequence[ModelValue]:  # fmt: skip
+        """The results by the rule of an operator."""
+        running = [Running(self, node, values)] if entry.takes_node else []
+        operands = [self._operand(node, i, value) for i, value in enumerate(self._cast(node, list(inputs)))]
+        results = entry.rule(*running, *operands, **arguments)
         return results if isinstance(results, tuple) else (results,)
 
     def _input(self, name: str, values: Values) -> ModelValue:
@@ -216,6 +237,26 @@ class Interpreter:
         parts = (here.scope, node.origin.scope, node.name.rpartition("/")[2])
         with tracer.inside(scope=".".join(filter(None, parts)), loc=node.origin.loc or here.loc):
             yield
+
+
+def _joined(integers: ModelValue, floats: ModelValue) -> ModelValue:
+    """A result as integers and as floats, where it is both; indices are integers only."""
+    is_both = isinstance(integers, Tensor) and isinstance(floats, Tensor) and floats.dtype.is_float
+    return Quantized(integers, floats) if is_both else integers  # type: ignore[arg-type]
+
+
+def _floats_of(inputs: Sequence[ModelValue]) -> list[ModelValue]:
+    """The inputs with the floats of what is Quantized, and constant integers of the same dtype as floats."""
+    first = next(value for value in inputs if isinstance(value, Quantized))
+    dtype, wide = first.integers.dtype, first.wide.dtype
+
+    def floats(value: ModelValue) -> ModelValue:
+        if isinstance(value, Quantized):
+            return ops.cast(value.wide, wide)
+        is_element = isinstance(value, Tensor) and value.dtype is dtype and dtype.itemsize == 1
+        return ops.cast(value, wide) if is_element else value
+
+    return list(map(floats, inputs))
 
 
 def _resolved(attributes: Mapping[str, Argument], around: Mapping[str, Argument]) -> dict[str, Argument]:

@@ -32,10 +32,15 @@ _NAMES = frozenset(dtype.long_name for dtype in DTYPES)
 
 @dataclass(frozen=True)
 class Quantized:
-    """The result of QuantizeLinear: integers, and the same numbers as floats, through which gradients flow."""
+    """Integers that were rounded in the graph, and the same numbers as floats, through which gradients flow."""
 
     integers: Tensor
     wide: Tensor
+
+
+Operand: TypeAlias = "Input | Quantized"
+OptionalOperand: TypeAlias = "Operand | None"
+"""An input of an operator of integers, whose gradient passes through a Quantized."""
 
 
 class Dynamic:

@@ -13,7 +13,9 @@ from graphls.onnx.values import (
     Floats,
     Input,
     Ints,
+    Operand,
     OptionalInput,
+    Quantized,
     Strings,
     array_of,
     float_type,
@@ -56,9 +58,11 @@ def repeated(number: Tensor, shape: tuple[int, ...]) -> Tensor:
     return ops.broadcast_to(number, shape)
 
 
-@operator("Cast")
-def cast(x: Input, *, to: int, saturate: int = 1, round_mode: str = "up") -> Input:
+@operator("Cast", quantized=True)
+def cast(x: Operand, *, to: int, saturate: int = 1, round_mode: str = "up") -> Input:
     dtype = helper.tensor_dtype_to_np_dtype(to)
+    if isinstance(x, Quantized):
+        x = x.wide if dtype.kind == "f" else x.integers
     if isinstance(x, np.ndarray) or dtype.kind == "O":
         return value_of(array_of(x).astype(dtype))
     x = tensor_of(x)

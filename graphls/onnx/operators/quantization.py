@@ -9,9 +9,10 @@ from onnx import helper
 
 from graphls import ops
 from graphls.frontend.tensors.tensor import Tensor
+from graphls.ir.types import DType
 from graphls.onnx.operators.products import ConvolutionAttributes, conv, matmul
 from graphls.onnx.table import operator
-from graphls.onnx.values import Input, OptionalInput, Quantized, plain
+from graphls.onnx.values import Input, Operand, OptionalInput, OptionalOperand, Quantized, plain
 from graphls.ops.gradients import with_gradient
 from graphls.ops.operands import apply, axis_of, tensor_of
 
@@ -42,9 +43,14 @@ def quantize_linear(
     """Its gradient is that of x / scale + zero point within the range of the integers, and 0 outside."""
     x, scale = tensor_of(x), tensor_of(scale)
     dtype = _dtype(zero, output_dtype)
-    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
     quotient = ops.div(ops.cast(x, scale.dtype), ops.stop_gradient(_spread(scale, x, axis, block_size)))
     shift = 0.0 if zero is None else ops.cast(_spread(_supported(zero), x, axis, block_size), scale.dtype)
+    return _rounded(quotient, shift, dtype)
+
+
+def _rounded(quotient: Tensor, shift: Tensor | float, dtype: np.dtype[Any]) -> Quantized:
+    """A quotient by a scale, rounded to integers of a dtype around a zero point."""
+    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
 
     def rounded(exact: Tensor) -> Tensor:
         y: Tensor = ops.clip_by_value(ops.round(exact) + shift, float(low), float(high))
@@ -78,78 +84,111 @@ def dequantize_linear(
     return y * _spread(scale, numbers, axis, block_size)
 
 
-@operator("MatMulInteger")
-def matmul_integer(a: Input, b: Input, a_zero: OptionalInput = None, b_zero: OptionalInput = None) -> Tensor:
-    return ops.cast(matmul(_shifted(a, a_zero, -2), _shifted(b, b_zero, -1)), "int32")
+@operator("MatMulInteger", quantized=True)
+def matmul_integer(
+    a: Operand, b: Operand, a_zero: OptionalOperand = None, b_zero: OptionalOperand = None
+) -> Quantized:
+    return summed(matmul(shifted(a, a_zero, -2), shifted(b, b_zero, -1)))
 
 
-def _shifted(x: Input, zero: OptionalInput, axis: int) -> Tensor:
-    """Integers minus their zero point, in int32."""
-    x = ops.cast(x, "int32")
+def summed(product: Tensor) -> Quantized:
+    """A sum of products, which is exact in float64, as int32 through which gradients flow."""
+    return Quantized(ops.cast(product, "int32"), product)
+
+
+def wide_of(x: Operand) -> Tensor:
+    """The numbers of integers in float64, with the gradient of those that were rounded in the graph."""
+    return ops.cast(x.wide if isinstance(x, Quantized) else _supported(x), "float64")
+
+
+def shifted(x: Operand, zero: OptionalOperand, axis: int) -> Tensor:
+    """Integers minus their zero point, one or one for each row (`axis=-2`) or column (-1) of matrices, in float64."""
     if zero is None:
-        return x
-    zero = ops.cast(zero, "int32")
-    if zero.ndim == 1 and zero.size > 1:
-        zero = ops.reshape(zero, (-1, 1) if axis == -2 else (1, -1))
-    elif zero.ndim <= 1:
-        zero = ops.reshape(zero, ())
-    return x - zero
+        return wide_of(x)
+    point = wide_of(zero)
+    if point.ndim == 1 and point.size > 1:
+        point = ops.reshape(point, (-1, 1) if axis == -2 else (1, -1))
+    elif point.ndim <= 1:
+        point = ops.reshape(point, ())
+    return wide_of(x) - point
 
 
-@operator("ConvInteger")
+@operator("ConvInteger", quantized=True)
 def conv_integer(
-    x: Input, w: Input, x_zero: OptionalInput = None, w_zero: OptionalInput = None,
+    x: Operand, w: Operand, x_zero: OptionalOperand = None, w_zero: OptionalOperand = None,
     **geometry: Unpack[ConvolutionAttributes],
-) -> Tensor:  # fmt: skip
-    return ops.cast(_convolved(x, w, x_zero, w_zero, geometry), "int32")
+) -> Quantized:  # fmt: skip
+    return summed(_convolved(x, w, x_zero, w_zero, geometry))
 
 
 def _convolved(
-    x: Input, w: Input, x_zero: OptionalInput, w_zero: OptionalInput, geometry: ConvolutionAttributes
+    x: Operand, w: Operand, x_zero: OptionalOperand, w_zero: OptionalOperand, geometry: ConvolutionAttributes
 ) -> Tensor:
     """The convolution of integers minus their zero points, in float64, which is exact."""
-    w, zero = tensor_of(w), w_zero
-    if zero is not None and tensor_of(zero).size > 1:
-        zero = ops.reshape(zero, (-1, *[1] * (w.ndim - 1)))
-    left, right = _shifted(x, x_zero, 0), ops.cast(w, "int32")
-    right = right if zero is None else right - ops.cast(zero, "int32")
-    return conv(ops.cast(left, "float64"), ops.cast(right, "float64"), **geometry)
+    kernel = wide_of(w)
+    if w_zero is not None:
+        point = wide_of(w_zero)
+        kernel = kernel - ops.reshape(point, (-1, *[1] * (kernel.ndim - 1)) if point.size > 1 else ())
+    return conv(shifted(x, x_zero, 0), kernel, **geometry)
 
 
-@operator("QLinearMatMul", untrained=(1, 4, 6))
+@operator("QLinearMatMul", untrained=(1, 4, 6), quantized=True)
 def quantized_matmul(
-    a: Input, a_scale: Input, a_zero: Input, b: Input, b_scale: Input, b_zero: Input, y_scale: Input, y_zero: Input
-) -> Tensor:
-    product = ops.cast(matmul(_shifted(a, a_zero, -2), _shifted(b, b_zero, -1)), "float64")
-    a_unit, b_unit, y_unit = (ops.cast(s, "float64") for s in (a_scale, b_scale, y_scale))
-    return _requantized(product, a_unit * b_unit / y_unit, y_zero)
+    a: Operand, a_scale: Input, a_zero: Operand, b: Operand, b_scale: Input, b_zero: Operand, y_scale: Input,
+    y_zero: Operand,
+) -> Quantized:  # fmt: skip
+    product = matmul(shifted(a, a_zero, -2), shifted(b, b_zero, -1))
+    return requantized(product, unit_of(a_scale) * unit_of(b_scale), y_scale, y_zero)
 
 
-def _requantized(product: Tensor, factor: Tensor, zero: Input) -> Tensor:
-    dtype = tensor_of(zero).dtype
-    factor = ops.reshape(factor, ()) if factor.size == 1 else factor
-    y = ops.round(product * factor) + ops.cast(ops.reshape(zero, ()) if zero.size == 1 else zero, "float64")
-    limits = np.iinfo(dtype.numpy)
-    return ops.cast(ops.clip_by_value(y, float(limits.min), float(limits.max)), dtype)
+def unit_of(scale: Input) -> Tensor:
+    """A scale in float64, as a number where it has one element."""
+    unit = ops.cast(scale, "float64")
+    return ops.reshape(unit, ()) if unit.size == 1 else unit
 
 
-@operator("QLinearConv", untrained=(1, 4, 6))
+def requantized(
+    product: Tensor, unit: Tensor | float, scale: Input, zero: OptionalOperand, dtype: DType | None = None
+) -> Quantized:
+    """Numbers in float64, times a unit, as integers of a scale; their gradient passes straight through the rounding."""
+    kind = (dtype or plain_tensor(zero).dtype).numpy
+    return _rounded(product * (unit / unit_of(scale)), 0.0 if zero is None else unit_of(plain_tensor(zero)), kind)
+
+
+def plain_tensor(x: OptionalOperand) -> Tensor:
+    """The integers of an operand."""
+    return tensor_of(plain(x))
+
+
+@operator("QLinearConv", untrained=(1, 4, 6), quantized=True)
 def quantized_conv(
-    x: Input, x_scale: Input, x_zero: Input, w: Input, w_scale: Input, w_zero: Input, y_scale: Input, y_zero: Input,
-    b: OptionalInput = None, **geometry: Unpack[ConvolutionAttributes],
-) -> Tensor:  # fmt: skip
+    x: Operand, x_scale: Input, x_zero: Operand, w: Operand, w_scale: Input, w_zero: Operand, y_scale: Input,
+    y_zero: Operand, b: OptionalOperand = None, **geometry: Unpack[ConvolutionAttributes],
+) -> Quantized:  # fmt: skip
     product = _convolved(x, w, x_zero, w_zero, geometry)
     column = (1, -1, *[1] * (product.ndim - 2))
     if b is not None:
-        product = product + ops.cast(ops.reshape(b, column), "float64")
-    factor = ops.cast(x_scale, "float64") * ops.cast(w_scale, "float64") / ops.cast(y_scale, "float64")
-    return _requantized(product, ops.reshape(factor, column) if factor.size > 1 else factor, y_zero)
+        product = product + ops.reshape(wide_of(b), column)
+    unit = unit_of(x_scale) * unit_of(w_scale)
+    return requantized(product, ops.reshape(unit, column) if unit.size > 1 else unit, y_scale, y_zero)
 
 
 @operator("DynamicQuantizeLinear")
 def dynamic_quantize_linear(x: Input) -> tuple[Quantized, Tensor, Tensor]:
-    x = tensor_of(x)
-    low, high = ops.minimum(apply("min", x), 0), ops.maximum(apply("max", x), 0)
-    scale = ops.div(high - low, 255.0)
-    zero = ops.cast(ops.clip_by_value(ops.round(ops.neg(low) / scale), 0.0, 255.0), "uint8")
+    scale, zero = _range_of(x)
     return quantize_linear(x, scale, zero), scale, zero
+
+
+def dynamically_rounded(x: Input) -> Tensor:
+    """Floats at the nearest of 256 values in their range, as integers of a dynamic scale represent them."""
+    integers, scale, zero = dynamic_quantize_linear(x)
+    return dequantize_linear(integers, scale, zero)
+
+
+def _range_of(x: Input) -> tuple[Tensor, Tensor]:
+    """The scale and the zero point of the values, without a gradient; the scale of zeros is 1."""
+    x = ops.stop_gradient(tensor_of(x))
+    low, high = ops.minimum(apply("min", x), 0), ops.maximum(apply("max", x), 0)
+    scale = ops.where(ops.equal(high, low), ops.ones_like(high), ops.div(high - low, 255.0))
+    zero = ops.cast(ops.clip_by_value(ops.round(ops.neg(low) / scale), 0.0, 255.0), "uint8")
+    return scale, zero

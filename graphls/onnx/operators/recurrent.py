@@ -222,6 +222,18 @@ def lstm(
     activation_alpha: Floats | None = None, activation_beta: Floats | None = None, activations: Strings | None = None,
     clip: float | None = None, direction: str = "forward", input_forget: int = 0, layout: int = 0,
 ) -> tuple[Tensor, ...]:  # fmt: skip
+    return long_short_term_memory(
+        tensor_of(x), w, r, b, lengths, start, cell, p, activation_alpha, activation_beta, activations, clip, direction,
+        input_forget, layout,
+    )  # fmt: skip
+
+
+def long_short_term_memory(
+    x: Tensor, w: Input, r: Input, b: OptionalInput, lengths: OptionalInput, start: OptionalInput, cell: OptionalInput,
+    p: OptionalInput, activation_alpha: Floats | None, activation_beta: Floats | None, activations: Strings | None,
+    clip: float | None, direction: str, input_forget: int, layout: int, rounded: Function = lambda h: h,
+) -> tuple[Tensor, ...]:  # fmt: skip
+    """LSTM; `rounded` is applied to each state before its product."""
     default = ("Sigmoid", "Tanh", "Tanh")
     ways = _directions(direction, 4, w, r, b, activations, activation_alpha, activation_beta, default)
     size = tensor_of(r).shape[-1]
@@ -231,7 +243,7 @@ def lstm(
     def step(way: Direction, _: States, state: States, projected: Tensor) -> States:
         (h, c), (f, g, last) = state, way.functions
         peephole = peepholes[next(i for i, each in enumerate(ways) if each is way)]
-        i, o, forget, n = way.parts(projected + linear(h, way.r))
+        i, o, forget, n = way.parts(projected + linear(rounded(h), way.r))
         i = f(_clipped(i if peephole is None else i + peephole[0] * c, clip))
         forget = 1 - i if input_forget else f(_clipped(forget if peephole is None else forget + peephole[2] * c, clip))
         c = forget * c + i * g(_clipped(n, clip))
