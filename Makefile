@@ -92,6 +92,7 @@ docs: pages site
 
 site: $(VENV)/.installed-docs
 	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build
+	$(RUN) -m pytest -q tests/browser/test_start_page.py
 	@echo "out/site/index.html is the start page"
 
 # Runs the notebooks of docs/gallery, each in a kernel of Jupyter, and saves their outputs; then tests other displays in

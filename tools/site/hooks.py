@@ -13,7 +13,7 @@ from tools.site import flowchart, links, notebooks, reference
 
 ROOT = Path(__file__).parents[2]
 OUTSIDE = {
-    "README.md": "index.md",
+    "README.md": "overview.md",
     "CHANGELOG.md": "changelog.md",
     "benchmarks/README.md": "benchmarks.md",
     **{f"docs/gallery/{path.stem}.ipynb": f"gallery/{path.stem}.md" for path in (ROOT / "docs").glob("*/*.ipynb")},
@@ -35,7 +35,7 @@ def on_config(config: Any) -> Any:
     }
     for section in config.nav:
         for pages in section.values():
-            pages[:] = [{page: generated[page]} if page in generated else page for page in pages]
+            pages[:] = [{page: generated[page]} if str(page) in generated else page for page in pages]
     return config
 
 
