@@ -38,10 +38,11 @@ def _places_passed(most: int, function: Callable[[], Any]) -> int:
     def profile(frame: FrameType, event: str, argument: Any) -> None:
         nonlocal passed
         file = frame.f_code.co_filename
+        is_entered = event == "return" and frame.f_code.co_name == "__enter__"  # Python does not look behind a return
         is_yield = event == "return" and frame.f_code.co_flags & inspect.CO_GENERATOR
         # One that is left early, as by any() or next(), is called once more to end, where Python loses what is raised.
         is_expression = frame.f_code.co_name == "<genexpr>"
-        is_place = event != "c_call" and not is_yield and not is_expression
+        is_place = event != "c_call" and not (is_entered or is_yield or is_expression)
         if is_place and file.startswith(str(PACKAGE)) and not file.startswith(PURE):
             passed += 1
             if passed > most:

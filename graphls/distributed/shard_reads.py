@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 import time
-from _thread import allocate_lock
 from collections import deque
 from collections.abc import Callable
 from itertools import count
@@ -15,6 +14,7 @@ from weakref import WeakValueDictionary, finalize
 import numpy as np
 
 from graphls.base.errors import GraphRuntimeError
+from graphls.base.sharing.reentrant import Lock
 from graphls.base.sharing.storage import Version
 from graphls.distributed.collectives import Array
 from graphls.distributed.rank_status import WAITING
@@ -74,7 +74,7 @@ _counted: tuple[int, tuple[Version, ...]] = (0, ())
 """The steps of closed sessions, and the versions of the open ones, in one tuple, which a thread reads at once."""
 _ended: deque[Version] = deque()
 """The versions of sessions that were freed since; a finalizer, which may run at any moment, only appends to it."""
-_counting = allocate_lock()
+_counting = Lock()
 
 
 def free_retained() -> None:

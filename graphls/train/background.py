@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import atexit
 from collections.abc import Callable
-from threading import Lock
 
 from graphls.base.sharing import threads
 from graphls.base.sharing.forks import call_after_fork
+from graphls.base.sharing.reentrant import Lock
 from graphls.base.sharing.threads import Task, interrupts_deferred
 
 _lock = Lock()

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from graphls.base.sharing.reentrant import Lock
 from graphls.base.sharing.threads import TaskQueue
 from graphls.dataset import NumpySlicesDataset
 from graphls.train import background, load_checkpoint, save_checkpoint
@@ -39,6 +40,20 @@ def in_time(function: Callable[[], Any]) -> Any:
     thread.join(LONGEST_WAIT)
     assert results, "it hangs or failed"
     return results[0]
+
+
+def test_a_lock() -> None:
+    """Without graphls's own `__enter__` this fails on Python 3.14, which raises a Ctrl-C before the block begins."""
+    lock, place = Lock(), 0
+
+    def use() -> None:
+        with lock, lock:
+            len("")
+
+    while signalled_at(place, use):
+        assert in_time(lambda: lock.acquire(timeout=1) and not lock.release()), place
+        place += 1
+    assert place >= 6
 
 
 def test_a_line_of_tasks() -> None:

@@ -17,6 +17,8 @@ from operator import methodcaller
 from typing import Any, Protocol, TypeVar
 from weakref import ref
 
+from graphls.base.sharing.reentrant import Lock
+
 Item = TypeVar("Item")
 _numbers = count()
 
@@ -27,7 +29,7 @@ class Guard:
     __slots__ = ("__weakref__", "lock", "number")
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()
+        self.lock = Lock()
         self.number = next(_numbers)
         _guards.add(ref(self, _guards.discard))
 
@@ -95,7 +97,7 @@ def _in_parent() -> None:
 def _in_child() -> None:
     _forks.begun.clear()
     for guard in _alive(_guards):
-        guard.lock = threading.RLock()
+        guard.lock = Lock()
     for function in _functions:
         function()
     for item in _alive(_renewed):

@@ -19,6 +19,7 @@ from threading import Thread, current_thread, main_thread
 from typing import Any, Generic, Protocol, TypeVar
 
 from graphls.base.sharing.forks import call_after_fork
+from graphls.base.sharing.reentrant import Lock
 
 Result = TypeVar("Result")
 
@@ -69,8 +70,9 @@ class Task(Generic[Result]):
         if self._thread == get_ident():
             return
         if seconds is None:
-            with self._running:  # no Ctrl-C comes between its acquisition and its release
-                return
+            _ = [*map(self._running.acquire, (True,))]  # no Ctrl-C comes between its acquisition and its release
+            self._running.release()
+            return
         end = time.monotonic() + seconds
         while self._running.locked() and time.monotonic() < end:
             time.sleep(0.001)
@@ -106,7 +108,7 @@ class TaskQueue:
         atexit.register(self._close)
 
     def _forget(self) -> None:
-        self._lock = allocate_lock()
+        self._lock = Lock()
         self._tasks: SimpleQueue[Runnable | None] = SimpleQueue()
         self._thread: Task[None] | None = None
 

@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
 from itertools import islice
 from queue import SimpleQueue
-from threading import RLock, local
+from threading import local
 from typing import Any
 
 from graphls.base.errors import GraphlsError
 from graphls.base.location import user_location
+from graphls.base.sharing.reentrant import Lock
 from graphls.base.sharing.threads import Task, start
 from graphls.dataset.columns import Array, ArrayDType, Row, with_arrays
 from graphls.dataset.config import get_prefetch_size
@@ -185,7 +186,7 @@ class DatasetIterator:
         self._epoch, self._start = position
         self._end = None if num_epochs == -1 else self._epoch + num_epochs
         self._is_open = False
-        self._lock = RLock()
+        self._lock = Lock()
         self._mine = _Reading()
         self._finalizer = weakref.finalize(self, self._feed.close)
         self._finalizer.atexit = False

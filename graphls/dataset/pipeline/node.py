@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextvars import copy_context
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from graphls.base.location import user_location
+from graphls.base.sharing.reentrant import Lock
 from graphls.dataset.checks import names_among
 from graphls.dataset.columns import Array, Row
 from graphls.dataset.config import get_seed
@@ -195,7 +195,7 @@ class Run:
         self._orders: dict[Node, tuple[int, Any]] = {}
         self._idle: dict[Node, list[Pool]] = {}
         self._pools: set[Pool] = set()
-        self._lock = threading.RLock()  # garbage collection may close the run in the thread that starts workers
+        self._lock = Lock()  # garbage collection may close the run in the thread that starts workers
         self._closed = False
         self._process = os.getpid()
 

@@ -6,12 +6,12 @@ import inspect
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from threading import Lock
 from typing import Any, TypeGuard
 
 import numpy as np
 
 from graphls.base.errors import GraphlsError, GraphTypeError, GraphValueError
+from graphls.base.sharing.reentrant import Lock
 from graphls.dataset import checks, samplers
 from graphls.dataset.checks import DTypeLike, Function
 from graphls.dataset.columns import (
