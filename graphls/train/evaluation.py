@@ -15,7 +15,8 @@ from graphls.nn.train_step import WithEvalCell
 from graphls.step.calling.cache import cache_of
 from graphls.step.step import Compiled
 from graphls.train.callbacks.callback import CallbackManager, RunContext, loss_of
-from graphls.train.feeding import NO_DATA, Feed, Row
+from graphls.train.feeding import NO_DATA, Feed
+from graphls.train.flow import Row
 from graphls.train.metrics import Loss, get_metric_fn
 from graphls.train.ranks import joint_shards, of_all_ranks
 from graphls.train.runner import ModeSwitch

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import cached_property, lru_cache
 from inspect import signature
 from typing import Any
@@ -14,6 +14,7 @@ from graphls.frontend.tensors.foreign import offers_array
 from graphls.frontend.tensors.tensor import Tensor, array_of
 from graphls.ir.types import Type, as_dtype
 from graphls.nn.cell import Cell, input_names
+from graphls.train.flow import CountedRows, Flow, Row
 
 REQUIRED = "get_dataset_size", "create_tuple_iterator"
 """The methods of a dataset."""
@@ -123,7 +124,6 @@ def _columns(batch: Any) -> Sequence[Any]:
     return (batch,)
 
 
-Row = tuple[np.ndarray[Any, Any], ...]
 NO_DATA = "There is no valid data in dataset, please check dataset file firstly."
 
 
@@ -171,6 +171,7 @@ class Feed:
         self.columns, self.network, self.advice = columns, network, column_advice(dataset)
         self._fits = columns
         self.iterator = _iterator(dataset, {"num_epochs": num_epochs, "do_copy": False, "output_numpy": True})
+        self.flow = Flow(self.iterator)
         self.reset: Callable[[], Any] | None = None if _is_graphls_dataset(dataset) else getattr(dataset, "reset", None)
 
     def __enter__(self) -> Feed:
@@ -181,10 +182,10 @@ class Feed:
         if callable(stop):
             stop()
 
-    def epoch(self) -> Iterator[Row]:
+    def epoch(self) -> CountedRows:
         """The rows of the next epoch; raises GraphValueError for a row of another number of columns."""
         rows = map(self._row, self.iterator)
-        return rows if self.reset is None else _with_reset(rows, self.reset)
+        return self.flow.counted(rows if self.reset is None else _with_reset(rows, self.reset))
 
     def endless(self) -> Iterator[Row]:
         """The rows of all epochs in sequence; raises GraphValueError where an epoch has none."""
@@ -248,8 +249,7 @@ def first_row(owner: str, dataset: Any, name: str, columns: int | None, network:
     with Feed(dataset, name, columns, 1, network) as feed:
         rows = feed.epoch()
         row = next(rows, None)
-        if isinstance(rows, Generator):
-            rows.close()  # resets a dataset of a user's own
+        rows.close()  # resets a dataset of a user's own
     if step:
         dataset.set_init_step(step)
     if row is None:

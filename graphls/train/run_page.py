@@ -15,10 +15,14 @@ from graphls.base.files.files import parse_json, read_bytes, write_text
 from graphls.base.text.charts import Line, Point, chart, number
 from graphls.base.text.colours import both, theme
 from graphls.base.text.html import STYLE, escape
+from graphls.train.flow import FlowCounts
 from graphls.train.skips import SkippedSteps
 
-COLUMNS = ("loss", "learning_rate", "scale", "overflow", "gradient_norm", "waiting", "step_time", "memory")
-"""Numbers of a step: seconds of `waiting` for data and of the step itself, bytes of memory of the process."""
+COLUMNS = (
+    "loss", "learning_rate", "scale", "overflow", "gradient_norm", "waiting", "step_time", "memory", "rows_per_second",
+    "data_waiting",
+)  # fmt: skip
+"""Numbers of a step: seconds of `waiting` for data, of the step itself, and of data waiting for it; bytes of memory."""
 FORMAT = "graphls run 1"
 
 
@@ -56,6 +60,14 @@ class RunRecord:
         for step, value in self.columns["overflow"]:
             counts.after(bool(value), scales.get(step))
         return counts.advice()
+
+    def flow(self) -> str:
+        """The rows per second of the recorded steps, and the share of what waits for what; "" where none are known."""
+        waiting, step_time, idle = (dict(self.columns[name]) for name in ("waiting", "step_time", "data_waiting"))
+        times = {step: seconds + step_time.get(step, 0.0) for step, seconds in waiting.items()}
+        rows = sum(rate * times.get(step, 0.0) for step, rate in self.columns["rows_per_second"])
+        counts = FlowCounts(round(rows), sum(waiting.values()), sum(idle.values()))
+        return counts.text(sum(times.values())) if rows else ""
 
     def save(self, path: Path) -> None:
         """Write everything to a file, at once; numbers that are not finite as texts. Raises as `write_text`."""
@@ -95,7 +107,7 @@ CSS = theme() + (
     ".wide{flex-basis:100%}"
 )
 KEYS = (
-    ".run-key{font-size:12px;opacity:.75}.run-key span{margin-right:14px}"
+    ".run-key{font-size:12px;opacity:.75}.run-key span{margin-right:14px;white-space:nowrap}"
     ".run-key i{display:inline-block;width:22px;border-top:3px solid;margin:0 5px 3px 0}"
     ".run-key i.other{border-top-style:dashed}"
     ".run-number{margin:0 0 8px;font-size:13px}"
@@ -128,11 +140,18 @@ FIGURES = (
     Figure("Loss scale, skipped steps in red", {"scale": SCALE}, "loss scale", is_log=True, has_steps=True),
     Figure("Learning rate", {"learning_rate": RATE}, "learning rate", includes=(0,), has_steps=True),
     Figure("Norm of the gradients", {"gradient_norm": NORM}, "norm", is_log=True),
-    Figure("Time of a step", {"step_time": LOSS, "waiting": RATE}, "milliseconds", factor=1e3, includes=(0,)),
+    Figure("Rows per second", {"rows_per_second": SCALE}, "rows/s", is_log=True),
+    Figure(
+        "Time of a step", {"step_time": LOSS, "waiting": RATE, "data_waiting": SCALE}, "milliseconds", factor=1e3,
+        includes=(0,),
+    ),
     Figure("Memory of the process", {"memory": NORM}, "MiB", factor=2**-20, includes=(0,)),
 )
 WIDE = ' class="wide"'
-NAMES = {"step_time": "the step", "waiting": "waiting for data", "scale": "loss scale", "gradient_norm": "norm"}
+NAMES = {
+    "step_time": "the step", "waiting": "the step waits for data", "data_waiting": "data wait for the step",
+    "scale": "loss scale", "gradient_norm": "norm", "rows_per_second": "rows per second",
+}  # fmt: skip
 COLOURS = (NORM, RATE, SCALE, LOSS)
 SHARE = re.compile(r"acc(uracy)?|auc|dice|f1|iou|jaccard|precision|recall|top_?\d+", re.IGNORECASE)
 """Evaluation results that are shares of 1, by words in their names."""
@@ -176,6 +195,7 @@ class RunPage:
         first = f" ({advice})" if (advice := self.record.first_scale()) else ""
         parts += [f"{skipped} skipped because of an overflow{first}"] if self.record.columns["overflow"] else []
         parts += [f"{name} {number(points[-1][1])}" for name, points in self.record.evaluations.items() if points]
+        parts += [flow] if (flow := self.record.flow()) else []
         beside = f" Dashed: {', '.join(self.others)}." if self.others else ""
         return f"{', '.join(parts)}.{beside}"
 

@@ -26,7 +26,8 @@ from graphls.step.calling.cache import CompileCache, cache_of
 from graphls.step.repeated import RepeatedStep, host_random_nodes
 from graphls.step.step import Compiled
 from graphls.train.callbacks.callback import CallbackManager, InternalCallbackParam, RunContext, is_flag
-from graphls.train.feeding import NO_DATA, Feed, Row, tensors_of
+from graphls.train.feeding import NO_DATA, Feed, tensors_of
+from graphls.train.flow import Row
 from graphls.train.skips import SkippedSteps
 
 
@@ -265,6 +266,7 @@ class Training:
     def run(self, epochs: range, feed: Feed, sink_size: int) -> None:
         """Run all epochs, step by step where `sink_size` is 0, else an epoch (-1) or `sink_size` steps in one call."""
         self._count_completed()
+        self.state.data_flow = feed.flow.counts
         outcomes = self.runner.outcomes = Outcomes.of(self.runner.network)
         self.callbacks.on_train_begin(self.context)
         rows = feed.endless() if sink_size > 0 else None

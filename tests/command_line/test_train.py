@@ -355,7 +355,7 @@ def test_data_that_memory_does_not_hold(capsys: pytest.CaptureFixture[str]) -> N
     ("options", "told"),
     [
         (["--data", "none.npz"], "none.npz cannot be read: No such file or directory."),
-        (["--data", "data.txt"], "Data is a file that ends in .npz, .safetensors or .csv, or module:function"),
+        (["--data", "data.txt"], "Data is a file that ends in .npz, .safetensors, .csv, .parquet"),
         (["--data", "m.onnx:x"], "There is no module 'm.onnx' for --data m.onnx:x"),
         (["--data", "mine:bathces"], "The module mine has no function 'bathces'; did you mean 'batches'."),
         (["--data", "mine:broken"], "mine:broken failed: RuntimeError: the disk is full."),

@@ -61,7 +61,7 @@ def test_cards_progress_and_what_cells_print() -> None:
     read = "def f(x):\n    if x.sum() > 0:\n        return x\n    return -x\nprint(graphls.compile(f, x)(-x))"
     progress, *cards, own, parts, function = shown(TRAINED, *CARDS, class_of_own, printed, read)
     (lines,) = progress
-    assert re.fullmatch(r"(epoch [12]/2: 4 steps in \d+\.\d s, loss [\d.e-]+\n){2}", lines)
+    assert re.fullmatch(r"(epoch [12]/2: 4 steps in \d+\.\d s \([^)]+\), loss [\d.e-]+\n){2}", lines)
     for source, outputs in zip(CARDS, cards, strict=True):
         (card,) = outputs
         text = "".join(card["text/html"])

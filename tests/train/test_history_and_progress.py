@@ -31,8 +31,9 @@ def test_progress_writes_a_line_for_each_epoch_into_a_log(capsys: pytest.Capture
     model, _ = linear(metrics={"loss": Loss()})
     model.fit(4, Rows(*line(8)), Rows(*line(8)), 2, train.Progress(), initial_epoch=2)
     first, second = capsys.readouterr().out.splitlines()
-    assert re.fullmatch(r"epoch 3/4: 2 steps in \d+\.\d s, loss [\d.e-]+", first)
-    assert re.fullmatch(r"epoch 4/4: 2 steps in \d+\.\d s, loss [\d.e-]+, eval_loss [\d.e-]+, loss [\d.e-]+", second)
+    start = r"/4: 2 steps in \d+\.\d s \([\d.,e+]+ rows/s, steps wait \d+ % for data\), loss"
+    assert re.fullmatch(rf"epoch 3{start} [\d.e-]+", first)
+    assert re.fullmatch(rf"epoch 4{start} [\d.e-]+, eval_loss [\d.e-]+, loss [\d.e-]+", second)
 
 
 def test_progress_counts_skipped_steps() -> None:
@@ -71,7 +72,7 @@ def test_progress_shows_a_bar_on_a_terminal() -> None:
     linear()[0].train(1, Rows(*line(12)), [progress, recorder])
     text = terminal.getvalue()
     assert "epoch 1/1" in text and "/3" in text
-    assert re.search(r"epoch 1/1: 3 steps in \d+\.\d s, loss", text)
+    assert re.search(r"epoch 1/1: 3 steps in \d+\.\d s \([\d.,e+]+ rows/s, steps wait \d+ % for data\), loss", text)
     assert progress._bar is not None and progress._bar.progress is None
 
 

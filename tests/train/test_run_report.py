@@ -67,8 +67,8 @@ def test_a_model_is_reported(tmp_path: Path) -> None:
     page = (tmp_path / "run" / "index.html").read_text(encoding="utf-8")
     told = figures(page)
     assert [text.partition(":")[0] for text in told] == [
-        "Loss", "Evaluation", "Evaluation", "Loss scale, skipped steps in red", "Learning rate", "Time of a step",
-        "Memory of the process",
+        "Loss", "Evaluation", "Evaluation", "Loss scale, skipped steps in red", "Learning rate", "Rows per second",
+        "Time of a step", "Memory of the process",
     ]  # fmt: skip
     assert len(record.skipped()) > 9 and "http-equiv" not in page  # of 18 steps
     advice = f"begin with the loss scale {scales[-1]:.0f}, the power of two that held last"

@@ -10,6 +10,7 @@ from functools import lru_cache, partial
 from itertools import islice
 from queue import SimpleQueue
 from threading import local
+from time import perf_counter
 from typing import Any
 
 from graphls.base.errors import GraphlsError
@@ -56,6 +57,11 @@ class Prefetcher:
         self._channel.stopped = True
         self._channel.permits.put(True)
 
+    @property
+    def idle_seconds(self) -> float:
+        """The seconds in which the thread, `size` rows ahead, waited for the consumer."""
+        return self._channel.idle_seconds
+
     def join(self, seconds: float | None = None) -> None:
         """Wait until the thread has ended, since its code and the code that runs next may share objects."""
         if self._channel.process == os.getpid():
@@ -69,9 +75,17 @@ class _Channel:
         self.rows: SimpleQueue[Any] = SimpleQueue()
         self.permits: SimpleQueue[Any] = SimpleQueue()
         self.stopped = False
+        self.idle_seconds = 0.0
         self.process = os.getpid()
         for _ in range(size):
             self.permits.put(True)
+
+    def has_permit(self) -> bool:
+        """Wait for a permit; returns whether to make another row."""
+        begin = perf_counter()
+        permit = self.permits.get()
+        self.idle_seconds += perf_counter() - begin
+        return permit is True and not self.stopped
 
 
 class _Raised:
@@ -82,7 +96,7 @@ class _Raised:
 def _fill(rows: Rows, channel: _Channel, owner: object) -> None:
     try:
         iterator = rows()
-        while channel.permits.get() is True and not channel.stopped:
+        while channel.has_permit():
             channel.rows.put(next(iterator))
     except StopIteration:
         pass
@@ -103,6 +117,7 @@ class Feed:
         self.run = Run(dataset)
         self._dataset, self._finish, self._limit = dataset, finish, limit
         self._prefetcher: Prefetcher | None = None
+        self._idle_before = 0.0
         self._process = os.getpid()
         _feeds.add(weakref.ref(self, _feeds.discard))
 
@@ -110,6 +125,7 @@ class Feed:
         """Begin a pass at a row; the workers start first, while no thread makes rows of this iterator."""
         if self._prefetcher is not None:
             self._prefetcher.join()
+            self._idle_before = self.idle_seconds
         self.run.start()
         rows = partial(_rows, self._dataset, self.run, epoch, start, self._finish, self._limit)
         self._prefetcher = Prefetcher(rows, get_prefetch_size())
@@ -119,6 +135,11 @@ class Feed:
         """The function that returns the next row of the pass, or END, also after the next pass has begun."""
         assert self._prefetcher is not None
         return self._prefetcher.take
+
+    @property
+    def idle_seconds(self) -> float:
+        """The seconds in which the rows of all passes, read ahead, waited for the consumer."""
+        return self._idle_before + (0.0 if self._prefetcher is None else self._prefetcher.idle_seconds)
 
     def leave(self) -> None:
         """End a pass in the middle, and wait for its thread: its code and that of the next pass share objects."""
@@ -239,6 +260,11 @@ class DatasetIterator:
         self._epoch, self._start, self._is_open = self._epoch + 1, 0, False
         if self._epoch == self._end:
             self.stop()
+
+    @property
+    def idle_seconds(self) -> float:
+        """The seconds in which this iterator, which had read ahead as far as it may, waited for its consumer."""
+        return self._feed.idle_seconds
 
     def get_next(self) -> Any:
         """The next row, as of `next()`."""

@@ -159,7 +159,8 @@ class InternalCallbackParam(dict[str, Any]):
     Always there: `network`, `mode` ("train" or "eval"), `cur_step_num` (from 1), `batch_num` (steps of an epoch),
     `dataset_sink_mode`, `list_callback`, `net_outputs`. In training: `train_network`, `loss_fn`, `optimizer`,
     `parallel_mode`, `device_number`, `train_dataset`, `train_dataset_element`, `epoch_num`, `cur_epoch_num` (from 1),
-    `completed_steps` (a function that counts, also while a step runs, those that are complete),
+    `completed_steps` (a function that counts, also while a step runs, those that are complete), `data_flow` (a function
+    that returns the rows that steps took, and the seconds in which they waited for data, and data for them),
     `last_save_ckpt_step`, `latest_ckpt_file`, `loss_scale_mananger` (spelt so) and, in `Model.fit`, `eval_results`. In
     evaluation: `eval_network`, `valid_dataset` and, at its end, `metrics`. A missing attribute raises
     GraphAttributeError.

@@ -15,6 +15,7 @@ from graphls.distributed.world import world
 from graphls.frontend.tensors.tensor import Tensor
 from graphls.train.callbacks import callback
 from graphls.train.callbacks.callback import Callback, InternalCallbackParam, RunContext
+from graphls.train.flow import FlowCounts
 from graphls.train.skips import SkippedSteps
 
 
@@ -163,10 +164,12 @@ REFRESH_SECONDS = 0.1
 class Progress(Callback):
     """Shows the progress of training: a bar with the loss on a terminal, and a line after each epoch, which stays.
 
-    The line has the loss of the last step, the number of steps skipped because of an overflow (not in sink mode, where
-    callbacks see no single step), and in `Model.fit` the results of an evaluation. The loss is read ten times a second
-    at most, and only for a bar. Of several ranks, the first shows it. `file` is where to write, by default the standard
-    output. Raises GraphRuntimeError on a terminal where rich is not installed.
+    Both have the rows per second and what waits for what: the share of the time in which steps waited for data, or
+    data, read ahead, for steps, whichever is larger. The line has the loss of the last step, the number of steps
+    skipped because of an overflow (not in sink mode, where callbacks see no single step) with, where most were, the
+    scale to begin with, and in `Model.fit` the results of an evaluation. The loss is read ten times a second at most,
+    and only for a bar. Of several ranks, the first shows it. `file` is where to write, by default the standard output.
+    Raises GraphRuntimeError on a terminal where rich is not installed.
 
     Examples:
         >>> import numpy as np
@@ -176,8 +179,8 @@ class Progress(Callback):
         >>> rows = ds.NumpySlicesDataset((np.ones((4, 1), np.float32),) * 2, ["x", "y"]).batch(2)
         >>> net = nn.Dense(1, 1, weight_init="zeros", bias_init="zeros")
         >>> Model(net, nn.MSELoss(), nn.SGD(net.trainable_params(), 0.125)).train(2, rows, callbacks=[Progress()])
-        epoch 1/2: 2 steps in ... s, loss 0.25
-        epoch 2/2: 2 steps in ... s, loss 0.01562
+        epoch 1/2: 2 steps in ... s (... rows/s, ... wait ...), loss 0.25
+        epoch 2/2: 2 steps in ... s (... rows/s, ... wait ...), loss 0.01562
     """
 
     _reports_overflows = True
@@ -186,7 +189,8 @@ class Progress(Callback):
         self.file = file
         self._bar: _Bar | None = None
         self._last_epoch = 0
-        self._begin = 0.0
+        self._begin = self._until = 0.0
+        self._flow = FlowCounts()
         self._first_step = 0
         self._outcomes: list[Sequence[Tensor]] = []
 
@@ -207,7 +211,8 @@ class Progress(Callback):
         """Begin a bar."""
         state = run_context.original_args()
         self._last_epoch = self._last_epoch or state.cur_epoch_num - 1 + state.epoch_num
-        self._begin = time.perf_counter()
+        self._begin = self._until = time.perf_counter()
+        self._flow = state.data_flow() if "data_flow" in state else FlowCounts()
         self._first_step = state.cur_step_num
         self._outcomes = []
         if self._bar is not None:
@@ -218,14 +223,18 @@ class Progress(Callback):
         state = run_context.original_args()
         if not state.dataset_sink_mode and isinstance(state.net_outputs, tuple) and len(state.net_outputs) > 2:
             self._outcomes += [state.net_outputs[1:3]] if callback.is_flag(state.net_outputs[1]) else []
-        if self._bar is not None:
-            self._bar.advance((state.cur_step_num - 1) % state.batch_num + 1, state.net_outputs)
+        self._until = time.perf_counter()
+        if self._bar is not None and self._bar.is_due():
+            loss = callback.loss_of(state.net_outputs)
+            shown = ([] if loss is None else [f"loss {loss:.4g}"]) + self._speed(state, True)
+            self._bar.show((state.cur_step_num - 1) % state.batch_num + 1, ", ".join(shown))
 
     def on_train_epoch_end(self, run_context: RunContext) -> None:
         """Write the line of the epoch."""
         state = run_context.original_args()
         steps, seconds = state.cur_step_num - self._first_step, time.perf_counter() - self._begin
-        parts = [f"{self._title(state)}: {steps} steps in {seconds:.1f} s"]
+        speed = "".join(f" ({text})" for text in self._speed(state))
+        parts = [f"{self._title(state)}: {steps} steps in {seconds:.1f} s{speed}"]
         loss = callback.loss_of(state.net_outputs)
         parts += [] if loss is None else [f"loss {loss:.4g}"]
         parts += self._skipped()
@@ -234,6 +243,12 @@ class Progress(Callback):
             self._bar.close()
         if world().rank == 0:
             print(", ".join(parts), file=self.file or sys.stdout, flush=True)
+
+    def _speed(self, state: InternalCallbackParam, is_short: bool = False) -> list[str]:
+        """The rows per second and what waits for what, up to the last step of the epoch."""
+        if "data_flow" not in state:
+            return []
+        return [state.data_flow().since(self._flow).text(self._until - self._begin, is_short)]
 
     def _skipped(self) -> list[str]:
         """The number of skipped steps of the epoch, and the scale to begin with where they are most of it."""
@@ -268,23 +283,23 @@ class _Bar:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
         columns = (
-            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[loss]}"),
+            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[shown]}"),
             TimeElapsedColumn(),
         )  # fmt: skip
         self.close()
         self.progress = Progress(*columns, console=self.console, transient=True)
         self.progress.start()
-        self.task = self.progress.add_task(title, total=steps, completed=done, loss="")
+        self.task = self.progress.add_task(title, total=steps, completed=done, shown="")
         self.due = 0.0
 
-    def advance(self, done: int, outputs: object) -> None:
-        """Show the number of completed steps, unless that was updated just now."""
-        now = time.monotonic()
-        if now >= self.due:
-            self.due = now + REFRESH_SECONDS
-            loss = callback.loss_of(outputs)
-            shown = "" if loss is None else f"loss {loss:.4g}"
-            self.progress.update(self.task, completed=done, loss=shown)
+    def is_due(self) -> bool:
+        """Whether the bar has been as it is for so long that it may change."""
+        return time.monotonic() >= self.due
+
+    def show(self, done: int, text: str) -> None:
+        """Show the number of completed steps, and a text beside it."""
+        self.due = time.monotonic() + REFRESH_SECONDS
+        self.progress.update(self.task, completed=done, shown=text)
 
     def close(self) -> None:
         """Remove the bar."""

@@ -17,6 +17,7 @@ from graphls.base.reporting import checked, warn
 from graphls.frontend.tensors.parameter import Parameter
 from graphls.train.callbacks import callback
 from graphls.train.callbacks.callback import Callback, InternalCallbackParam, RunContext
+from graphls.train.flow import FlowCounts
 from graphls.train.run_page import RunPage, RunRecord, load_record
 
 PAGE, DATA = "index.html", "run.json"
@@ -34,12 +35,12 @@ class RunReport(Callback):
     """Writes a run to `directory` while it runs: `index.html`, which opens in any browser, and its numbers, `run.json`.
 
     The page shows the loss, evaluations, the learning rate, the loss scale as stairs with the skipped steps, the norm
-    of the gradients (of a step that returns it, such as MFTrainOneStepCell with clipping), the time of each step and of
-    waiting for data, and the memory of the process. It needs no network, and reloads itself while the run continues.
-    `compare` are directories of other reports, drawn dashed. The results of every `every`-th step are read; the page is
-    written every `refresh` seconds at most, and at the end of each epoch. Where a run resumes from a checkpoint, the
-    earlier numbers are retained. In a loop of your own, call `add` after each step and `close` at the end. A notebook
-    shows the report as its charts.
+    of the gradients (of a step that returns it, such as MFTrainOneStepCell with clipping), the rows per second, the
+    time of each step, of its waiting for data and of data's waiting for it, and the memory of the process. It needs no
+    network, and reloads itself while the run continues. `compare` are directories of other reports, drawn dashed. The
+    results of every `every`-th step are read; the page is written every `refresh` seconds at most, and at the end of
+    each epoch. Where a run resumes from a checkpoint, the earlier numbers are retained. In a loop of your own, call
+    `add` after each step and `close` at the end. A notebook shows the report as its charts.
 
     Raises GraphTypeError and GraphValueError for arguments that do not fit, and GraphFileError where a report to
     compare with cannot be read, here, or the page cannot be written, later.
@@ -74,14 +75,15 @@ class RunReport(Callback):
         self.page = RunPage(title or self.directory.name or "run", self.record, others)
         self._waiting: list[tuple[int, dict[str, Any]]] = []
         self._written = self._mark = time.perf_counter()
+        self._flow = self._begun = FlowCounts()
         self._is_over = False
 
     def add(self, *, step: int | None = None, **values: object) -> None:
         """Record a step of a loop of your own: `loss`, and any other columns.
 
-        These are `loss`, `learning_rate`, `scale`, `overflow`, `gradient_norm`, `waiting` and `step_time` (seconds):
-        tensors or numbers of one element. `step` counts from 1, unless given. Without `step_time`, it is the time since
-        the last call. Raises GraphTypeError for another name.
+        These are `loss`, `learning_rate`, `scale`, `overflow`, `gradient_norm`, `rows_per_second` and, in seconds,
+        `waiting`, `step_time` and `data_waiting`: tensors or numbers of one element. `step` counts from 1, unless
+        given. Without `step_time`, it is the time since the last call. Raises GraphTypeError for another name.
         """
         number = self._last() + 1 if step is None else positive_int("RunReport", "step", step)
         for name in values.keys() - self.record.columns.keys():
@@ -131,31 +133,31 @@ class RunReport(Callback):
     def on_train_begin(self, run_context: RunContext) -> None:
         """Continue the report of the run that this one resumes, or begin one."""
         state = run_context.original_args()
-        self._is_over, self._mark = False, time.perf_counter()
+        self._is_over, self._mark, self._flow = False, time.perf_counter(), _flow(state)
         done = int(state.get("cur_step_num", 0))
         if done and not self.record.last_step:
             self._continue()
         self.record.forget_after(done)
 
     def on_train_step_begin(self, run_context: RunContext) -> None:
-        """Record the begin of the step; the time since the last one was spent waiting for data."""
-        now = time.perf_counter()
-        self._begun, self._mark = (now, now - self._mark), now
+        """Record the begin of the step."""
+        self._mark, self._begun = time.perf_counter(), _flow(run_context.original_args())
 
     def on_train_step_end(self, run_context: RunContext) -> None:
         """Record the step."""
         state, now = run_context.original_args(), time.perf_counter()
-        begun, waiting = self._begun
-        self._mark = now
+        flow = _flow(state)
         if state.cur_step_num % self.every == 0:
-            times = {"waiting": waiting, "step_time": now - begun}
-            self._take(state.cur_step_num, {**_results(state.net_outputs), **_rate(state), **times})
+            inside = flow.since(self._begun).waited  # of dataset_sink_mode, which takes rows between the hooks
+            speed = _speed(flow.since(self._flow), now - self._mark - inside)
+            self._take(state.cur_step_num, {**_results(state.net_outputs), **_rate(state), **speed})
+        self._mark, self._flow = now, flow
 
     def on_train_epoch_end(self, run_context: RunContext) -> None:
         """Record the results of an evaluation, and write the page."""
         self.evaluated(run_context.original_args().get("eval_results") or {})
         self.write()
-        self._mark = time.perf_counter()
+        self._mark, self._flow = time.perf_counter(), _flow(run_context.original_args())
 
     def on_train_end(self, run_context: RunContext) -> None:
         """Write the page of the complete run."""
@@ -201,6 +203,18 @@ def _rate(state: InternalCallbackParam) -> dict[str, Any]:
     """The learning rate of the optimizer if it is one number, read at once since the next step may change it."""
     rate = callback.learning_rate_of(state)
     return {"learning_rate": float(rate.asnumpy())} if isinstance(rate, Parameter) and rate.shape == () else {}
+
+
+def _flow(state: InternalCallbackParam) -> FlowCounts:
+    """What data have flowed into steps up to now."""
+    counts: FlowCounts = state.data_flow() if "data_flow" in state else FlowCounts()
+    return counts
+
+
+def _speed(flow: FlowCounts, step_time: float) -> dict[str, Any]:
+    """The rows per second of a step, its time, and that of waiting: its own for data, and that of data for it."""
+    rate = flow.rows / max(flow.waited + step_time, 1e-9)
+    return {"rows_per_second": rate, "waiting": flow.waited, "step_time": step_time, "data_waiting": flow.idle}
 
 
 def _number(value: object) -> float | None:
