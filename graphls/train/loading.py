@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -12,11 +13,12 @@ from graphls.base.errors import GraphRuntimeError, GraphTypeError, GraphValueErr
 from graphls.base.reporting import warn
 from graphls.base.sharing.locks import holding_all
 from graphls.frontend.tensors import random
-from graphls.frontend.tensors.parameter import Parameter
+from graphls.frontend.tensors.parameter import BY_PATHS, Parameter
 from graphls.frontend.tensors.tensor import Array, Tensor, TensorLike, array_of, is_tensor
 from graphls.interop.formats.checkpoint import Entry
 from graphls.ir.types import DType
 from graphls.nn.cell import Cell
+from graphls.nn.parameter_names import check_distinct
 
 Named = Iterable[tuple[Any, Any]]
 
@@ -30,6 +32,7 @@ def entries_of(
     strings with lone surrogates.
     """
     items = [*named(save_obj), *_checked_appendix(append_dict).items()]
+    _check_names(save_obj, append_dict or {}, choice_func)
     with holding_all(value.storage for _, value in items if isinstance(value, Parameter)):
         return _copied_entries(save_obj, append_dict, choice_func)
 
@@ -43,9 +46,7 @@ def _copied_entries(
             raise GraphTypeError(f"The name of an entry is a string, not {name!r}.")
         if choice_func is not None and choice_func(name) is False:
             continue
-        entry = entry_of(name, value)
-        _warn_of_duplicate(name, entries.get(name), entry)
-        entries[name] = entry
+        entries[name] = entry_of(name, value)
     for name, value in _checked_appendix(append_dict).items():
         entries.pop(name, None)
         entries[name] = entry_of(name, value)
@@ -114,15 +115,24 @@ def _checked_appendix(append_dict: object) -> dict[str, Any]:
     return append_dict
 
 
-def _warn_of_duplicate(name: str, earlier: Entry | None, entry: Entry) -> None:
-    if earlier is not None and not _are_same(earlier, entry):
-        warn(f"Two parameters are called {name!r} and differ; a checkpoint holds one of each name, so one is lost.")
-
-
-def _are_same(first: Entry, second: Entry) -> bool:
-    if isinstance(first, str) or isinstance(second, str):
-        return isinstance(first, str) and isinstance(second, str) and first == second
-    return (first.dtype, first.shape, first.tobytes()) == (second.dtype, second.shape, second.tobytes())
+def _check_names(
+    save_obj: object, append_dict: Mapping[str, object], choice_func: Callable[[str], bool] | None
+) -> None:
+    """Raise GraphValueError where two values of one name are saved, or an entry of `append_dict` hides a weight."""
+    values: dict[str, object] = {}
+    for name, value in named(save_obj):
+        if not isinstance(name, str) or (choice_func is not None and choice_func(name) is False):
+            continue
+        if values.setdefault(name, value) is not value:
+            if isinstance(save_obj, Cell):
+                check_distinct(save_obj, [name])
+            text = f"Two elements of the list are called {name!r}, and a checkpoint has one entry for each name"
+            raise GraphValueError(f"{text}; give each element a name of its own.")
+    for name, entry in append_dict.items():
+        weight = values.get(name)
+        if isinstance(weight, Parameter) and weight.requires_grad and weight is not entry:
+            text = f"An entry of append_dict is called {name!r} as a weight is, which would be lost"
+            raise GraphValueError(f"{text}; give the entry another name.")
 
 
 RANDOM_STATE, COUNTER = "random_state", "global_step"
@@ -160,6 +170,7 @@ def load_param_into_net(
     if RANDOM_STATE in parameter_dict and COUNTER in sources and RANDOM_STATE not in sources:
         targets.append(random.random_state())
         sources[RANDOM_STATE] = RANDOM_STATE
+    _warn_of_twins([p.name for p in targets if p.name in sources])
     values = [(p, _checked_array(p, parameter_dict[sources[p.name]], strict)) for p in targets if p.name in sources]
     for parameter, value in values:
         parameter.set_data(value)
@@ -197,6 +208,13 @@ def _match_by_prefix(missing: list[Parameter], parameter_dict: Mapping[str, obje
             warn(f"The names in the checkpoint begin with {prefix!r}, unlike those in the network; it is ignored.")
             return {p.name: prefix + p.name for p in missing}
     return {}
+
+
+def _warn_of_twins(names: list[str]) -> None:
+    """Warn of parameters of one name, which all get the same values."""
+    twins = [name for name, count in Counter(names).items() if count > 1]
+    if twins:
+        warn(f"Several parameters of the network are called {twins[0]!r} and get the same values; {BY_PATHS}.")
 
 
 def _has_shape(value: object, parameter: Parameter) -> bool:

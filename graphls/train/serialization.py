@@ -42,8 +42,8 @@ def save_checkpoint(
     at the end of the process. `crc_check` adds a checksum to a `.ckpt` file. There is one process, so `integrated_save`
     changes nothing.
 
-    Raises GraphTypeError and GraphValueError for arguments that do not fit, GraphFileError (an OSError) where the file
-    cannot be written; an existing file is then unchanged.
+    Raises GraphTypeError and GraphValueError for arguments that do not fit, GraphValueError where two parameters have
+    one name, and GraphFileError (an OSError) where the file cannot be written; an existing file is then unchanged.
 
     Examples:
         >>> import os, tempfile

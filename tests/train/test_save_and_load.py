@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -101,16 +100,9 @@ def test_a_choice_of_names(tmp_path: Path) -> None:
         load_checkpoint(file, specify_prefix="other")
 
 
-def test_appended_values_win_and_twins_are_warned_of(tmp_path: Path) -> None:
+def test_appended_values_win(tmp_path: Path) -> None:
     save_checkpoint({"a": 1, "b": 2}, tmp_path / "a", append_dict={"a": 5})
     assert arrays(load_checkpoint(tmp_path / "a.ckpt")) == {"b": 2, "a": 5}
-    twins = [{"name": "a", "data": np.ones(2)}, {"name": "a", "data": np.zeros(2)}]
-    with pytest.warns(UserWarning, match="Two parameters are called 'a' and differ"):
-        save_checkpoint(twins, tmp_path / "b")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        twin = {"name": "a", "data": np.full(2, np.nan)}
-        save_checkpoint([twin, twin, *({"name": "t", "data": "same"},) * 2], tmp_path / "b")
 
 
 def test_the_checksum(tmp_path: Path) -> None:

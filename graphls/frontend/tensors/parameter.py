@@ -219,6 +219,10 @@ def _check(default_input: object, **flags: object) -> None:
             raise GraphTypeError(f"The argument `{name}` must be bool type, not {value!r}.")
 
 
+BY_PATHS = "name all by their paths: `for path, parameter in net.parameters_and_names(): parameter.name = path`"
+"""The advice where parameters of a network share a name."""
+
+
 class ParameterTuple(tuple[Parameter, ...]):
     """Parameters with different names, in order; raises GraphTypeError and GraphValueError otherwise.
 
@@ -238,7 +242,8 @@ class ParameterTuple(tuple[Parameter, ...]):
             if not isinstance(item, Parameter):
                 raise GraphTypeError(f"A ParameterTuple holds parameters, not {item!r}.")
             if item.name in seen:
-                raise GraphValueError(f"The name {item.name!r} already exists; give every parameter a name of its own.")
+                text = f"The name {item.name!r} already exists, that of another parameter among these"
+                raise GraphValueError(f"{text}; {BY_PATHS}, or set `name` of one of them.")
             seen.add(item.name)
         return super().__new__(cls, items)
 

@@ -15,6 +15,7 @@ from graphls.base.reporting import warn
 from graphls.frontend.tensors.random import random_state
 from graphls.ir.text import dump
 from graphls.nn.cell import Cell
+from graphls.nn.parameter_names import check_distinct
 from graphls.step.calling.cache import CompileCache
 from graphls.train import background
 from graphls.train.callbacks.callback import Callback, InternalCallbackParam, RunContext
@@ -145,7 +146,10 @@ class ModelCheckpoint(Callback):
         return self._latest
 
     def on_train_begin(self, run_context: RunContext) -> None:
-        """Count steps and time from here."""
+        """Count steps and time from here; raises GraphValueError where two parameters to save have one name."""
+        network = self._network(run_context.original_args())
+        if isinstance(network, Cell):
+            check_distinct(network)
         self._first_step = self._last_saved_step = int(run_context.original_args().cur_step_num)
         self._last_time = time.monotonic()
         self._context, self._position, self._outputs = run_context, None, None
@@ -199,7 +203,7 @@ class ModelCheckpoint(Callback):
 
     def _save(self, parameters: InternalCallbackParam, position: Position, ending: str = "") -> None:
         config = self._config
-        network = parameters.train_network if config.saved_network is None else config.saved_network
+        network = self._network(parameters)
         name = self._name(parameters, f"-{position.epoch_num}_{position.step_in_epoch}") + f"{ending}.{config.format}"
         path = self._folder(parameters) / name
         if self._writes or ending:
@@ -213,6 +217,10 @@ class ModelCheckpoint(Callback):
         parameters.last_save_ckpt_step, parameters.latest_ckpt_file = position.step_num, str(path)
         if not config.async_save:
             self._clean()
+
+    def _network(self, parameters: InternalCallbackParam) -> Any:
+        """The cell or the entries that are saved."""
+        return parameters.train_network if self._config.saved_network is None else self._config.saved_network
 
     def _appendix(self, position: Position) -> dict[str, Any]:
         config = self._config
