@@ -80,6 +80,44 @@ def test_steps_under_node_are_those_of_graphls(name: str, runtime: str, trained:
         assert max(relative(states[key], p.asnumpy()) for key, p in step.parameters.items()) < CLOSE
 
 
+def test_numbers_of_float16_go_in_and_come_out(runtime: str, tmp_path: Path) -> None:
+    """Every float16 as a result, and float32 between and beyond them as inputs, rounded as NumPy rounds."""
+    halves = np.arange(2**16, dtype=np.uint16).view(np.float16)
+    draws = np.random.default_rng(0)
+    others = draws.normal(size=2**14).astype(np.float32) * np.float32(2) ** draws.integers(-27, 18, 2**14)
+    ends = np.array([0, -0.0, 65519.99, 65520, -65520, 2**-24, 2**-25, 3 * 2**-25, 1 + 2**-11, 1 + 3 * 2**-11, np.inf])
+    values = np.concatenate([others, ends.astype(np.float32)])
+    for name, count in (("bits", len(halves)), ("numbers", len(values))):
+        step = graphls.compile(lambda x: graphls.ops.neg(x), np.zeros(count, np.float16))
+        step.export(tmp_path / name, inputs=["x"], outputs=["y"], loops=["javascript"])
+    save_file({"bits": halves.view(np.uint16), "numbers": values}, tmp_path / "inputs.safetensors")
+    script = """
+import {readFile, writeFile} from 'node:fs/promises';
+const [folder, runtime] = process.argv.slice(1);
+const ort = await import(runtime);
+const {Step, readSafetensors, writeSafetensors} = await import(`${folder}/bits/step.mjs`);
+const inputs = readSafetensors(new Uint8Array(await readFile(`${folder}/inputs.safetensors`)));
+const outputs = [];
+for (const name of ['bits', 'numbers']) {
+  const step = await Step.load(ort, `${folder}/${name}`);
+  for (const kind of name === 'bits' ? ['typed'] : ['typed', 'array']) {
+    const {data} = inputs[name], {y} = await step.run({x: kind === 'typed' ? data : Array.from(data)});
+    if (!(y.data instanceof Float32Array)) throw new Error(`numbers, not ${y.data.constructor.name}`);
+    outputs.push({name: `${name} ${kind}`, dtype: y.type, shape: y.dims, data: y.data});
+  }
+}
+await writeFile(`${folder}/outputs.safetensors`, writeSafetensors(outputs));
+"""
+    command = ["node", "--input-type=module", "--eval", script, "--", str(tmp_path), runtime]
+    subprocess.run(command, cwd=FOLDER, check=True, timeout=600)
+    outputs = load_file(tmp_path / "outputs.safetensors")
+    np.testing.assert_array_equal(outputs["bits typed"], -halves.astype(np.float32))
+    with np.errstate(over="ignore"):
+        rounded = -values.astype(np.float16).astype(np.float32)
+    for kind in ("typed", "array"):
+        np.testing.assert_array_equal(outputs[f"numbers {kind}"].view(np.int32), rounded.view(np.int32))
+
+
 def test_the_types_of_the_loop_hold() -> None:
     program = "node node_modules/typescript/bin/tsc --noEmit --allowJs --checkJs --strict --target es2022"
     options = "--skipLibCheck --lib es2022,dom --module nodenext --types node --typeRoots node_modules/@types"

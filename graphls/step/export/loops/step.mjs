@@ -3,6 +3,9 @@
 //   const step = await Step.load(ort, 'bundle');
 //   const results = await step.run({images, labels});    // results.loss, results.overflow ...
 //   const bytes = step.save();                           // safetensors; `step.states` are tensors by name
+//
+// Results of the type float16 come as float32, which has all of its numbers. Arrays of float16 inputs may have numbers
+// (Array, Float32Array, Float64Array) or bits (Uint16Array); `numbers(tensor)` are the numbers of a state.
 
 /** @typedef {{name: string, dtype: string, shape: any[], next?: string | null}} Port */
 /** @typedef {{dims: readonly number[], data: any, type: string}} Tensor */
@@ -13,6 +16,8 @@ const KINDS = {
   int8: ['I8', Int8Array], int16: ['I16', Int16Array], int32: ['I32', Int32Array], int64: ['I64', BigInt64Array],
   uint8: ['U8', Uint8Array], uint16: ['U16', Uint16Array], uint32: ['U32', Uint32Array], uint64: ['U64', BigUint64Array],
 };
+
+const HAS_NUMBERS = [Array, Float32Array, Float64Array];
 
 export class Step {
   /**
@@ -63,7 +68,12 @@ export class Step {
     }
     const results = await this.session.run(feeds);
     for (const {name, next} of this.manifest.states) if (next) this.states[name] = results[next];
-    return Object.fromEntries(this.manifest.outputs.map((/** @type {Port} */ {name}) => [name, results[name]]));
+    return Object.fromEntries(this.manifest.outputs.map((/** @type {Port} */ {name}) => [name, this.readable(results[name])]));
+  }
+
+  /** A result, in float32 if it is of float16. @param {Tensor} result @returns {Tensor} */
+  readable(result) {
+    return result.type === 'float16' ? new this.ort.Tensor('float32', numbers(result), result.dims) : result;
   }
 
   /** A tensor of what a port takes. @param {Port} port @param {any} given @param {Record<string, number>} sizes @returns {Tensor} */
@@ -78,6 +88,9 @@ export class Step {
     if (dims.join() !== shape.join() || data.length !== size) {
       throw new Error(`'${name}' has the shape [${dims}] and ${data.length} elements, not the shape [${shape}].`);
     }
+    if (dtype === 'float16' && (given.type ?? 'float32') === 'float32' && HAS_NUMBERS.some((Kind) => data instanceof Kind)) {
+      return new this.ort.Tensor(dtype, Uint16Array.from(data, halfBits), shape);
+    }
     const type = given.type ?? (ArrayBuffer.isView(data) ? null : dtype);
     if (type !== null ? type !== dtype : data.BYTES_PER_ELEMENT !== kind[1].BYTES_PER_ELEMENT) {
       throw new Error(`'${name}' is of the type ${type ?? data.constructor.name}, not ${dtype}.`);
@@ -85,6 +98,27 @@ export class Step {
     if (!ArrayBuffer.isView(data)) data = kind[1].from(data);
     return new this.ort.Tensor(dtype, data, shape);
   }
+}
+
+/** The numbers of a tensor; those of float16 come as bits where JavaScript has no such arrays. @param {{type: string, data: any}} tensor @returns {any} */
+export function numbers({type, data}) {
+  return type !== 'float16' ? data : data instanceof Uint16Array ? Float32Array.from(data, halfNumber) : Float32Array.from(data);
+}
+
+/** The number of the bits of a float16. @param {number} bits */
+function halfNumber(bits) {
+  const exponent = bits >> 10 & 31, part = bits & 1023, sign = bits >> 15 ? -1 : 1;
+  return sign * (exponent === 31 ? (part ? NaN : Infinity) : exponent ? 2 ** (exponent - 15) * (1 + part / 1024) : part * 2 ** -24);
+}
+
+/** The bits of the float16 that is nearest to a number, the even one of two. @param {number} value */
+function halfBits(value) {
+  const sign = value < 0 || Object.is(value, -0) ? 0x8000 : 0, size = Math.abs(value);
+  if (Number.isNaN(size)) return 0x7E00;
+  if (size >= 65520) return sign | 0x7C00;
+  const exponent = Math.max(-14, Math.floor(Math.log2(size))), units = size / 2 ** (exponent - 10), below = Math.floor(units);
+  const rest = units - below, up = rest > 0.5 || rest === 0.5 && below % 2 ? 1 : 0;
+  return sign | (exponent + 14 << 10) + below + up;
 }
 
 /** A shape with numbers for names, those known or else those of `dims`. */

@@ -2,7 +2,7 @@
 
 import {drawCurve, drawImage, short} from './curves.mjs';
 import {Pad} from './pad.mjs';
-import {Step, readSafetensors} from './step.mjs';
+import {Step, numbers, readSafetensors} from './step.mjs';
 import {forget, keep, kept} from './store.mjs';
 
 const SAMPLES = 24, EVERY = 10, SAVED = 50;
@@ -171,7 +171,7 @@ class Page {
     const {inputs, outputs, states} = this.step.manifest.predict;
     const feeds = Object.fromEntries(states.map((/** @type {string} */ name) => [name, this.step.states[name]]));
     feeds[inputs[0].name] = new this.ort.Tensor('float32', images, [rows, ...inputs[0].shape.slice(1)]);
-    return (await this.predictor.run(feeds))[outputs[0].name].data;
+    return numbers((await this.predictor.run(feeds))[outputs[0].name]);
   }
 
   /** Judge the network on what it never saw, and show everything. */
@@ -237,12 +237,9 @@ function tile(pixels, columns, range, words, kind) {
   return figure;
 }
 
-/** The number of a tensor of one element; float16 comes as bits where the browser has no such numbers. */
-function number(/** @type {{type: string, data: any}} */ {type, data}) {
-  const value = data[0];
-  if (type !== 'float16' || !(data instanceof Uint16Array)) return Number(value);
-  const exponent = value >> 10 & 31, part = value & 1023, sign = value >> 15 ? -1 : 1;
-  return sign * (exponent === 31 ? (part ? NaN : Infinity) : exponent ? 2 ** (exponent - 15) * (1 + part / 1024) : part * 2 ** -24);
+/** The number of a tensor of one element. */
+function number(/** @type {{type: string, data: any}} */ tensor) {
+  return Number(numbers(tensor)[0]);
 }
 
 const power = (/** @type {number} */ value) => Number.isInteger(Math.log2(value)) ? `2^${Math.log2(value)}` : short(value);
