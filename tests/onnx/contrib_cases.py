@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import onnxruntime
-from onnx import ModelProto, TensorProto, helper, numpy_helper
+from onnx import ModelProto, helper, numpy_helper
 
 from tests.onnx.models import tensor
 
-ANY = TensorProto.UNDEFINED
+RECENT = tuple(map(int, onnxruntime.__version__.split(".")[:2])) >= (1, 30)
+"""Whether the kernels are those that graphls follows; earlier ones lack attributes and inputs."""
 
 
-@dataclass
+@dataclass(eq=False)
 class Operator:
     """A node: its operands, None for one that is left out, its attributes, and which operands are constants."""
 
@@ -26,6 +27,8 @@ class Operator:
     constants: Sequence[int] = ()
     domain: str = "com.microsoft"
     opset: int = 17
+    is_float: bool = False
+    """Whether all results are float32, which ONNX Runtime cannot always infer."""
 
     def __str__(self) -> str:
         shown = ",".join(f"{k}={v}" for k, v in self.attributes.items() if not isinstance(v, (list, tuple)))
@@ -44,10 +47,17 @@ class Operator:
         node = helper.make_node(self.kind, names, results, "n", domain=self.domain, **self.attributes)
         infos = [tensor(n, a.shape, helper.np_dtype_to_tensor_dtype(a.dtype)) for n, a in self.inputs.items()]
         held = [numpy_helper.from_array(np.asarray(self.arrays[i]), f"x{i}") for i in self.constants]
-        outputs = [helper.make_empty_tensor_value_info(y) for y in results if y]
+        outputs = [
+            tensor(y, None) if self.is_float else helper.make_empty_tensor_value_info(y) for y in results if y
+        ]
         graph = helper.make_graph([node], "g", infos, outputs, held)
         opsets = [helper.make_opsetid("", self.opset), helper.make_opsetid("com.microsoft", 1)]
         return helper.make_model(graph, opset_imports=opsets, ir_version=8)
+
+    def in_half(self) -> Operator:
+        """The same operator on float16."""
+        arrays = [a.astype(np.float16) if a is not None and a.dtype == np.float32 else a for a in self.arrays]
+        return replace(self, arrays=arrays)
 
     def expected(self) -> list[Any]:
         """The results of ONNX Runtime."""

@@ -14,7 +14,7 @@ from onnx import numpy_helper
 import graphls
 import graphls.onnx
 from graphls import ops
-from tests.onnx.contrib_cases import Operator
+from tests.onnx.contrib_cases import RECENT, Operator
 
 DRAW = np.random.default_rng(7)
 
@@ -202,6 +202,7 @@ def check(case: Operator) -> str:
 
 
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.skipif(not RECENT, reason="the kernels of this release differ")
 def test_operators_give_what_onnx_runtime_gives(name: str) -> None:
     wrong = []
     for case in CASES[name]():

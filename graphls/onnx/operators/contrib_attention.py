@@ -40,8 +40,9 @@ def _attended(
     scores = scores if bias is None else ops.add(scores, bias)
     if causal:
         length, total = scores.shape[-2:]
-        seen = np.arange(total) <= np.arange(length)[:, None] + (total - length)
-        scores = ops.where(Tensor(seen), scores, ops.cast(lowest, scores.dtype))
+        hidden = np.arange(total) > np.arange(length)[:, None] + (total - length)
+        # As in ONNX Runtime, lower than what a mask hides, also in rows of nothing else.
+        scores = ops.where(Tensor(hidden), np.finfo(scores.dtype.numpy).min, scores)
     if bias is None and np.isfinite(lowest):
         return ops.matmul(ops.softmax(scores, -1), v)
     # By ONNX's definition of Attention, a query that may attend to nothing gives 0.
@@ -178,6 +179,7 @@ def decoder_masked_multi_head_attention(
             places = Tensor(np.arange(tensor_of(past_key).shape[2]))
             is_new = ops.reshape(ops.equal(places, at), (1, 1, -1, 1))
             k, v = ops.where(is_new, k, past_key), ops.where(is_new, v, past_value)
+            mask = None if mask is None else ops.pad(mask, (0, k.shape[2] - tensor_of(mask).shape[1]))
             hidden = ops.reshape(ops.cast(ops.greater(places, at), q.dtype), (1, 1, 1, -1)) * mask_filter_value
             added = hidden if added is None else ops.add(added, hidden)
         else:
@@ -217,7 +219,10 @@ def group_query_attention(
     starts = ops.zeros_like(ends) if count == longest else ends - count
     places = starts + Tensor(np.arange(count))
     if do_rotary and cosines is not None and sines is not None:
-        at = places if positions is None else ops.cast(ops.reshape(positions, (batch, count)), "int64")
+        at = places
+        if positions is not None:  # of a prompt, ONNX Runtime reads the first number only
+            stated = ops.cast(positions, "int64")
+            at = ops.reshape(stated, (batch, count)) if count < longest else places + ops.reshape(stated, (-1,))[0]
         query, key = (_rotated(x, at, cosines, sines, bool(rotary_interleaved)) for x in (query, key))
     if past_key is not None and past_value is not None:
         length = max(longest, tensor_of(past_key).shape[2])
@@ -229,13 +234,16 @@ def group_query_attention(
     scores = ops.tanh(scores / softcap) * softcap if softcap else scores
     scores = scores if added is None else ops.add(scores, tensor_of(added)[..., : scores.shape[-1]])
     scores = ops.where(hidden, ops.full_like(scores, -np.inf), scores)
-    if sinks is not None or smooth_softmax:
-        sink = ops.zeros((1, 1, 1, 1), scores.dtype) if sinks is None else ops.reshape(sinks, (1, -1, 1, 1))
-        wide = ops.concat((scores, ops.broadcast_to(sink, (*scores.shape[:3], 1))), -1)
-        shares = softmax_of_hidden(wide, -1)[..., :-1]
-    else:
-        shares = softmax_of_hidden(scores, -1)
-    return joined(ops.matmul(shares, values)), key, value
+    return joined(ops.matmul(_shares(scores, sinks, bool(smooth_softmax)), values)), key, value
+
+
+def _shares(scores: Tensor, sinks: OptionalInput, is_smooth: bool) -> Tensor:
+    """The softmax of scores, with a further score of each head, or 0, that takes a share of its own."""
+    if sinks is None and not is_smooth:
+        return softmax_of_hidden(scores, -1)
+    sink = ops.zeros((1, 1, 1, 1), scores.dtype) if sinks is None else ops.reshape(sinks, (1, -1, 1, 1))
+    wide = ops.concat((scores, ops.broadcast_to(sink, (*scores.shape[:3], 1))), -1)
+    return softmax_of_hidden(wide, -1)[..., :-1]
 
 
 def _grouped(
