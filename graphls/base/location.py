@@ -65,7 +65,7 @@ def _notebook_cell(file: str) -> str | None:
 
 
 def user_location() -> Location | None:
-    """The innermost line on the stack that is not graphls's own; None where there is none."""
+    """The innermost line on the stack that is not graphls's own, nor PyTorch's; None where there is none."""
     frame: Any = sys._getframe(1)
     while frame is not None:
         if not _is_own_frame(frame):
@@ -103,8 +103,9 @@ def is_package(file: str) -> bool:
 
 def _is_own_frame(frame: Any) -> bool:
     file = frame.f_code.co_filename
-    is_generated = file == "<string>" and str(frame.f_globals.get("__name__")).startswith("graphls.")  # by a dataclass
-    return is_generated or is_own(file)
+    module = str(frame.f_globals.get("__name__"))
+    is_generated = file == "<string>" and module.startswith("graphls.")  # by a dataclass
+    return is_generated or module.partition(".")[0] == "torch" or is_own(file)
 
 
 def _location(file: str, line: int) -> Location:

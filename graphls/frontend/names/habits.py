@@ -52,6 +52,19 @@ PACKAGE = {
 }  # fmt: skip
 NAMESPACE = {**PACKAGE, "Parameter": "use graphls.Parameter", "Tensor": "use graphls.Tensor"}
 """Advice for names that `graphls.nn` and `graphls.ops` do not have."""
+TORCH = {
+    "linear": "nn.Dense", "bilinear": "nn.BiDense", "lstm": "nn.LSTM", "gru": "nn.GRU", "rnn_tanh": "nn.RNN",
+    "rnn_relu": "nn.RNN", "multi_head_attention_forward": "nn.MultiheadAttention", "instance_norm": "nn.InstanceNorm2d",
+    "local_response_norm": "ops.lrn", "normalize": "ops.L2Normalize", "gather": "ops.gather_elements",
+    "take_along_dim": "ops.gather_elements", "index_select": "ops.gather with an axis",
+    "scatter": "ops.tensor_scatter_elements", "transpose": "ops.swapaxes", "permute": "ops.transpose",
+    "concatenate": "ops.cat", "concat": "ops.cat", "clamp_min": "ops.clamp", "clamp_max": "ops.clamp",
+    "clone": "the tensor itself, as values of a graph never change", "detach": "ops.stop_gradient",
+    "expit": "ops.sigmoid", "gammaln": "ops.lgamma", "psi": "ops.digamma", "trapezoid": "ops.trapz",
+    "repeat": "ops.tile", "expand": "ops.broadcast_to", "rsub": "ops.sub", "to": "ops.cast",
+    "__setitem__": "ops.setitem",
+}  # fmt: skip
+"""Counterparts of functions of PyTorch that have another name here, or whose name means something else."""
 KEYWORDS = {
     "lr": _RATE, "betas": "they are two arguments, beta1 and beta2", "bias": "it is called has_bias",
     "in_features": "it is called in_channels", "out_features": "it is called out_channels",

@@ -41,12 +41,12 @@ def attribute(name: str, own: Iterable[str]) -> Any:
     value = find(name, OFFERING) if not name.startswith("_") else MISSING
     if value is MISSING:
         known = [*own, *MODULES, *public_names(OFFERING)] if not name.startswith("_") else []
-        advice = _elsewhere(name) or instead(name, PACKAGE, known)
+        advice = elsewhere(name) or instead(name, PACKAGE, known)
         raise GraphAttributeError(f"graphls has no {name!r}{advice}.")
     return value
 
 
-def _elsewhere(name: str) -> str:
+def elsewhere(name: str) -> str:
     """`; use ops.zeros` for a function or a cell without better advice, else nothing."""
     if name.startswith("_") or name in PACKAGE:
         return ""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import numpy as np
 
 from graphls.base.errors import GraphAttributeError, GraphTypeError, GraphValueError, TraceError
 from graphls.frontend.names.habits import TENSOR, instead
+from graphls.frontend.names.torch_functions import counterpart, name_of
 from graphls.frontend.registry import function
 from graphls.frontend.tensors.configuration import Configuration
 from graphls.frontend.tensors.dynamic_sizes import Declared, Size, known_sizes, zeros
@@ -281,6 +282,24 @@ class Tensor(Methods):
     def __dlpack_device__(self) -> tuple[int, int]:
         """The memory of the host, to which `__dlpack__` copies data of a device."""
         return _DLPACK_CPU, 0
+
+    @classmethod
+    def __torch_function__(
+        cls, function: Callable[..., Any], types: object, args: Sequence[object] = (), kwargs: object = None
+    ) -> NoReturn:
+        """Refuse a function of PyTorch that is called on tensors of graphls: the error names that of graphls.
+
+        PyTorch calls it in place of the function. Its operators, as in `torch_tensor + x`, take the TypeError as an
+        answer and leave the operation to the tensor of graphls, for which the other one is an array.
+        """
+        name = name_of(function)
+        operands = [item for arg in args for item in (arg if isinstance(arg, (list, tuple)) else (arg,))]
+        symbol = next((item for item in operands if isinstance(item, Symbol)), None)
+        if symbol is None:
+            advice = f"{counterpart(name)}, or torch.as_tensor(x) for its numbers"
+            raise GraphTypeError(f"{name} takes tensors of PyTorch, and this is one of graphls{advice}.")
+        text = f"{name} cannot take a {symbol.type} that the graph computes while the cell is traced"
+        raise TraceError(f"{text}{counterpart(name)}.")
 
     def __float__(self) -> float:
         return float(self.item())
