@@ -198,4 +198,4 @@ def test_queries_and_keys_are_normalised_by_head() -> None:
     operands = [q, k, v, *rest, *[None] * 7, *weights]
     case = Operator("GroupQueryAttention", operands, {**attributes, "qk_norm_epsilon": 1e-3}, constants=(6,))
     found = graphls.onnx.load(case.model())(*map(graphls.Tensor, case.inputs.values()))
-    np.testing.assert_allclose(found[0].asnumpy(), expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(found.asnumpy(), expected, rtol=1e-4, atol=1e-5)
