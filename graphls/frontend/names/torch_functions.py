@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 from graphls.frontend.names.habits import TORCH
-from graphls.frontend.names.lazy import elsewhere
 
 Function = Callable[..., Any]
 
@@ -21,6 +20,8 @@ def name_of(function: Function) -> str:
 
 def counterpart(name: str) -> str:
     """The advice for a function by its path, as `; use ops.relu`; where none is known, where the counterparts are."""
+    from graphls.frontend.names.lazy import elsewhere
+
     word = name.rpartition(".")[2]
     if word in TORCH:
         return f"; use {TORCH[word]}"
