@@ -112,7 +112,7 @@ def main() -> None:
     network = LeNet().to_float(graphls.float16)
     start = time.perf_counter()
     step = graphls.compile(make_step(network), images[:BATCH], labels[:BATCH])
-    console.print(f"compiled {len(step.graph.nodes)} nodes in {time.perf_counter() - start:.2f} s")
+    console.print(f"compiled {step.graph.node_count} nodes in {time.perf_counter() - start:.2f} s")
     report = RunReport("out/demo/run", title="The demo: digits in float16")
     skipped = train(step, images, labels, console, report)
     network.set_train(False)

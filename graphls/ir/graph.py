@@ -142,6 +142,11 @@ class Graph:
     picture: ClassVar[Callable[[Graph], str] | None] = None
     """The function that draws a graph as SVG in notebooks, set by `graphls.viz`, as the IR imports nothing above it."""
 
+    @property
+    def node_count(self) -> int:
+        """The number of nodes, those in regions included, as reports and pages count them."""
+        return sum(1 for _ in walk(self))
+
     def replace(self, **changes: Any) -> Graph:
         """A copy with some fields changed; raises GraphTypeError for a field that graphs do not have."""
         try:
@@ -170,7 +175,7 @@ class Graph:
         return None if Graph.picture is None else Graph.picture(self)
 
     def __repr__(self) -> str:
-        return f"<Graph @{self.name}: {len(self.nodes)} nodes, {len(self.states)} states>"
+        return f"<Graph @{self.name}: {self.node_count} nodes, {len(self.states)} states>"
 
 
 @dataclass(frozen=True, eq=False)

@@ -34,3 +34,14 @@ def test_every_hostile_name_is_in_the_graph(hostile_step: graphls.Compiled) -> N
     assert {Path(file).name for file in files} >= {*FILE_NAMES} and all(Path(file).is_file() for file in files)
     text = dump(hostile_step.graph)
     assert text.isascii() and dump(parse(text)) == text
+
+
+def test_nodes_are_counted_in_one_way(digits_step: graphls.Compiled) -> None:
+    """Those in regions are included, as on the page, whose tests have the same number."""
+    graph = digits_step.graph
+    assert graph.node_count == 115 > len(graph.nodes)
+    assert repr(digits_step).endswith(": 115 nodes, 18 states>>")
+    assert str(graph.diff(graph)) == "No difference in 115 nodes."
+    assert sum(phase.nodes for phase in digits_step.summary().phases) == 115
+    assert "a compiled step of 115 nodes" in digits_step._repr_html_()
+    assert "constants left out; their graph has 115." in str(digits_step.plan)

@@ -87,7 +87,7 @@ def test_a_step_says_what_it_is() -> None:
     x, y = np.ones((2, 4), F32), np.ones((2, 1), F32)
     step = compiled(nn.TrainOneStepWithLossScaleCell(loss, optimizer, scale), x, y)
     words = check(step._repr_html_()).words
-    nodes, states = len(step.graph.nodes), len(step.graph.states)
+    nodes, states = step.graph.node_count, len(step.graph.states)
     assert words.startswith(f"TrainOneStepWithLossScaleCell: a compiled step of {nodes} nodes")
     assert "overflow windows1" in words and "inputsf32[2,4], f32[2,1]" in words
     assert f"states{states}, of which a step writes {len(step.graph.writes)}" in words and "_backbone Dense" in words

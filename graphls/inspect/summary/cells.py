@@ -74,12 +74,12 @@ def page_of(graph: Graph, traced: Traced, notes: tuple[str, ...] = ()) -> str:
     summary = summarise(graph, traced, notes)
     windows = sum(node.primitive.name == "overflow_start" for node in walk(graph))
     phases = ", ".join(f"{phase.nodes:,} {phase.phase}" for phase in summary.phases)
-    page = Page("Compiled step", f"{shown(graph.name)}: a compiled step of {len(graph.nodes):,} nodes")
+    page = Page("Compiled step", f"{shown(graph.name)}: a compiled step of {graph.node_count:,} nodes")
     page.facts(
         (
             ("inputs", ", ".join(map(str, (value.type for value in graph.inputs))) or "none"),
             ("outputs", ", ".join(map(str, (value.type for value in graph.outputs))) or "none"),
-            ("nodes", f"{phases or 'none'}, those of regions included"),
+            ("nodes", f"{phases or 'none'}, those in regions included"),
             ("states", f"{len(graph.states):,}, of which a step writes {len(graph.writes):,}"),
             ("overflow windows", str(windows)),
         )

@@ -122,6 +122,9 @@ class StepPlan:
 
     def _notes(self) -> Iterator[str]:
         """Sentences under the tables."""
+        computed, count = sum(row.nodes for row in self.segments), self.graph.node_count
+        if computed != count:
+            yield f"Segments compute {computed} nodes, constants left out; their graph has {count}."
         if self.crossing:
             total, count = sum(row.bytes for row in self.crossing), len(self.crossing)
             values = "1 value crosses" if count == 1 else f"{count} values cross"
