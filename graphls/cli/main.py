@@ -16,6 +16,7 @@ from graphls.cli.doctor import examine
 from graphls.cli.dump import add_dump, read_graph
 from graphls.cli.export import add_export
 from graphls.cli.gradient import add_gradient
+from graphls.cli.patterns import try_patterns
 from graphls.cli.placement import add_placement
 from graphls.cli.simulate import add_simulate
 from graphls.cli.train import add_train
@@ -28,6 +29,7 @@ from graphls.passes import find_pass, parse_pipeline
 from graphls.passes.manager import Pipeline, Stage, pass_names
 from graphls.runtime.context import force_device
 
+PATTERN = "try rewrites or a pattern first: a Python file, a file of two graphs or expressions, or 'mul(x, x)'"
 EXEC = "Run a program as Python does, with every import of mindspore resolved to graphls; its exit code is the result."
 
 
@@ -78,6 +80,7 @@ def _parser() -> argparse.ArgumentParser:
     opt.set_defaults(command=optimize, refuse=opt.error)
     opt.add_argument("file", nargs="?", help="a file of IR text, or - for the standard input")
     opt.add_argument("-p", "--passes", default="", help="a pipeline such as 'gradient, overflow{mode=window}, dce'")
+    opt.add_argument("--pattern", action="append", default=[], metavar="FILE", help=PATTERN)
     opt.add_argument("-o", "--output", default="-", help="the file to write, or - for the standard output")
     opt.add_argument("--verify", action="store_true", help="check the graph after every pass")
     opt.add_argument("--print-between-passes", action="store_true", help="print every stage to stderr")
@@ -134,6 +137,8 @@ def optimize(options: argparse.Namespace) -> int:
         options.refuse("the following arguments are required: file")
     pipeline = parse_pipeline(options.passes)
     graph = read_graph(options.file)
+    for file in options.pattern:
+        graph = try_patterns(file, graph, lambda line: print(line, file=sys.stderr))
     stages: list[Stage] = []
     for stage in _checked_stages(pipeline, graph, options.verify):
         if options.print_between_passes:

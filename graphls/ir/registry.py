@@ -49,6 +49,9 @@ class Operation:
     elementwise: bool = False
     """Whether each element of the result depends on the elements at its index in the operands, which broadcast."""
 
+    is_commutative: bool = False
+    """Whether its two operands may change places, as the result is the same."""
+
     flops_per_element: int = 1
     """The floating point operations for each element of the result; of 0, it only moves or selects elements."""
 

@@ -41,13 +41,15 @@ from graphls.passes.manager import (
     register_pass,
 )
 from graphls.passes.overflow import overflow
+from graphls.passes.patterns import Match, NearMatch, Pattern, Rewrite, rewrite
 from graphls.passes.schedule import order, partition
 from graphls.passes.simplify import cse, dce, factor, fold, hoist, merge, recognise, recurrent, select
 
 __all__ = [
-    "TOKEN", "Builder", "DType", "Graph", "Names", "Node", "Pass", "Pipeline", "PipelineResult", "Type", "Value",
-    "Write", "ancestors", "as_pipeline", "buckets", "captures", "cse", "dce", "descendants", "dump", "factor",
-    "fake_quantize", "find_pass", "fold", "freeze", "gradient", "hoist", "interpret", "join", "lookup", "lora", "merge",
-    "needs", "order", "overflow", "parse", "parse_pipeline", "partition", "recognise", "recurrent", "register_pass",
-    "select", "shard", "substitute", "uses", "verify", "walk",
+    "TOKEN", "Builder", "DType", "Graph", "Match", "Names", "NearMatch", "Node", "Pass", "Pattern", "Pipeline",
+    "PipelineResult", "Rewrite", "Type", "Value", "Write", "ancestors", "as_pipeline", "buckets", "captures", "cse",
+    "dce", "descendants", "dump", "factor", "fake_quantize", "find_pass", "fold", "freeze", "gradient", "hoist",
+    "interpret", "join", "lookup", "lora", "merge", "needs", "order", "overflow", "parse", "parse_pipeline",
+    "partition", "recognise", "recurrent", "register_pass", "rewrite", "select", "shard", "substitute", "uses",
+    "verify", "walk",
 ]  # fmt: skip

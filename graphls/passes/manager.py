@@ -8,7 +8,8 @@ import re
 import time
 from collections.abc import Iterator
 from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, field, fields, is_dataclass, replace
-from itertools import count
+from difflib import get_close_matches
+from itertools import chain, count
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -24,6 +25,9 @@ from graphls.ir.verify import verify as verify_graph
 
 DEFAULT_PASSES = "gradient, join, hoist, overflow, fold, cse, merge, dce, order"
 """The default pipeline of a step; engines and devices may have others."""
+
+DEFAULT = "default"
+"""The word for the default pipeline in the text of another one."""
 
 
 class Pass(Protocol):
@@ -60,14 +64,14 @@ PLUGINS = "graphls.passes"
 """The group of entry points by which installed packages bring passes."""
 
 _passes: dict[str, type[Pass]] = {}
-PassClass = TypeVar("PassClass", bound=type[Pass])
+PassClass = TypeVar("PassClass", bound="type[Pass] | Pass")
 
 
 def register_pass(cls: PassClass) -> PassClass:
     """Register a pass for pipelines by its `name`, in place of an earlier one of yours.
 
-    Stands above `@dataclass(frozen=True)`. Raises GraphTypeError for a class that is not a pass, and GraphValueError
-    for the name of one of graphls.
+    Stands above `@dataclass(frozen=True)`, or takes what `rewrite` returns. Raises GraphTypeError for what is not a
+    pass, and GraphValueError for the name of one of graphls.
 
     Examples:
         >>> from dataclasses import dataclass
@@ -82,14 +86,23 @@ def register_pass(cls: PassClass) -> PassClass:
         >>> find_pass("keep_all")
         <class '__main__.KeepAll'>
     """
-    name = getattr(cls, "name", None)
+    kind: type[Pass] = cls if isinstance(cls, type) else type(cls)
+    name = getattr(kind, "name", None)
     if not isinstance(name, str) or not re.fullmatch(r"\w+", name):
-        raise GraphTypeError(f"The pass {cls.__name__} needs a class attribute `name` of letters, digits and '_'.")
-    if not is_dataclass(cls) or not callable(getattr(cls, "run", None)):
-        raise GraphTypeError(f"The pass {cls.__name__} must be a dataclass with a method run(graph).")
-    check_name("pass", name, _passes.get(name), cls)
-    _passes[name] = cls
+        text = f"The pass {kind.__name__} needs a class attribute `name` of letters, digits and '_'"
+        raise GraphTypeError(f"{text}{_similar('name', kind)}.")
+    if not is_dataclass(kind) or not callable(getattr(kind, "run", None)):
+        text = f"The pass {kind.__name__} must be a dataclass with a method run(graph)"
+        raise GraphTypeError(f"{text}{_similar('run', kind)}.")
+    check_name("pass", name, _passes.get(name), kind)
+    _passes[name] = kind
     return cls
+
+
+def _similar(name: str, cls: type) -> str:
+    """A hint to a member of a class that has nearly the name of one that it lacks."""
+    near = get_close_matches(name, [other for other in vars(cls) if not other.startswith("_")], 1)
+    return f"; did you mean {name!r} by {near[0]!r}" if near and near[0] != name else ""
 
 
 def find_pass(name: str) -> type[Pass]:
@@ -107,7 +120,8 @@ def find_pass(name: str) -> type[Pass]:
     if name not in _passes:
         known = pass_names()
         others = "yours is known once its module is imported, as `python -m graphls opt --import` does"
-        raise GraphKeyError(f"There is no pass {name!r}{nearest(name, known)}; there are {', '.join(known)}; {others}.")
+        near = nearest(name, [*known, DEFAULT])
+        raise GraphKeyError(f"There is no pass {name!r}{near}; there are {', '.join(known)}; {others}.")
     return _passes[name]
 
 
@@ -290,6 +304,8 @@ _OPTION = re.compile(r"""\s*(?P<key>\w+)\s*=\s*(?P<value>"[^"]*"|'[^']*'|\[[^\]]
 def parse_pipeline(text: str) -> Pipeline:
     """The pipeline that a text such as `gradient, overflow{mode=window}, fold, dce` names.
 
+    The word `default` stands for the default passes.
+
     Raises GraphKeyError for a pass that is not known, GraphValueError for options it does not have and
     for other text.
 
@@ -299,7 +315,8 @@ def parse_pipeline(text: str) -> Pipeline:
         'gradient, overflow{mode=window}, dce'
     """
     items = _items(_ITEM, text, "pipeline")
-    return Pipeline(tuple(_configured(m["name"], m["options"] or "") for m in items))
+    named = ([m] if m["name"] != DEFAULT or m["options"] else _items(_ITEM, DEFAULT_PASSES, "pipeline") for m in items)
+    return Pipeline(tuple(_configured(m["name"], m["options"] or "") for m in chain.from_iterable(named)))
 
 
 def as_pipeline(passes: Pass | Pipeline | list[Pass] | tuple[Pass, ...] | str) -> Pipeline:
@@ -344,7 +361,8 @@ def _configured(name: str, text: str) -> Pass:
         key, value = match["key"], _value(match["value"])
         if key not in known:
             listed = ", ".join(known) or "none"
-            raise GraphValueError(f"The pass {name!r} has no option {key!r}; its options: {listed}.")
+            text = f"The pass {name!r} has no option {key!r}{nearest(key, known)}; its options: {listed}"
+            raise GraphValueError(f"{text}.")
         options[key] = _fitting(name, known[key], value)
     return cls(**options)
 

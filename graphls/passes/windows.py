@@ -12,7 +12,7 @@ from graphls.ir.reachability import Reachability, ancestors, dependents, descend
 from graphls.ir.text import reference
 from graphls.ir.types import TOKEN
 from graphls.ir.verify import fault
-from graphls.passes.rewrite import carries
+from graphls.passes.rewriter import carries
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ _POSITIVE = (sample(f32(2, 3), f32(3), low=0.5, high=2.0), sample(f32(4, 1), f32
 class Add(Elementwise):
     """The sum x + y, broadcasting; any numbers."""
 
+    is_commutative = True
     neutral = ((0, -0.0), (1, -0.0))
     integer_gradient = "whole"
     session_from = 1 << 19
@@ -58,6 +59,7 @@ class Sub(Elementwise):
 class Mul(Elementwise):
     """The product x * y, broadcasting; any numbers."""
 
+    is_commutative = True
     neutral = ((0, 1.0), (1, 1.0))
     factors = (0, 1)
     integer_gradient = "whole"

@@ -239,6 +239,7 @@ class Expm1(FloatElementwise):
 class Logaddexp(FloatElementwise):
     """log(exp(x) + exp(y)), broadcasting, without overflow; equal infinities share the gradient."""
 
+    is_commutative = True
     session_from = 1 << 16
     samples = (
         sample(f32(2, 3), f32(3)),

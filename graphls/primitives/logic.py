@@ -56,6 +56,7 @@ class Comparison(Primitive, abstract=True):
 class Equal(Comparison):
     """Elementwise x == y, broadcasting; nan equals nothing."""
 
+    is_commutative = True
     samples = (*_PAIRS, sample(of(bool_, 6), of(bool_, 6)))
     operator = "Equal"
     numpy = np.equal
@@ -64,6 +65,7 @@ class Equal(Comparison):
 class NotEqual(Comparison):
     """Elementwise x != y, broadcasting; true where either is nan."""
 
+    is_commutative = True
     samples = (*_PAIRS, sample(of(bool_, 6), of(bool_, 6)))
     operator = "Equal"
     numpy = np.not_equal
@@ -117,6 +119,7 @@ class Logical(Primitive, abstract=True):
 class LogicalAnd(Logical):
     """Elementwise x and y, broadcasting; bools."""
 
+    is_commutative = True
     neutral = ((0, True), (1, True))
     onnx = "And"
     numpy = np.logical_and
@@ -125,6 +128,7 @@ class LogicalAnd(Logical):
 class LogicalOr(Logical):
     """Elementwise x or y, broadcasting; bools."""
 
+    is_commutative = True
     neutral = ((0, False), (1, False))
     onnx = "Or"
     numpy = np.logical_or
@@ -133,6 +137,7 @@ class LogicalOr(Logical):
 class LogicalXor(Logical):
     """True where exactly one of x and y is true, broadcasting; bools."""
 
+    is_commutative = True
     onnx = "Xor"
     numpy = np.logical_xor
 
@@ -204,6 +209,7 @@ FIRST_OPSET = 18
 class Bitwise(Elementwise, abstract=True):
     """A bitwise function of two integers, broadcasting: it sets the bits that `counts` of the two have."""
 
+    is_commutative = True
     counts: ClassVar[tuple[int, ...]]
 
     samples = (

@@ -53,6 +53,10 @@ def test_the_facts_of_the_primitives_that_there_are() -> None:
     assert with_fact("is_transparent") == with_fact("moves") | {"cast"}
     assert {each.name: each.factors for each in operations() if len(each.factors) > 1} == {"mul": (0, 1)}
     assert with_fact("factors") == with_fact("is_transparent") | {"mul", "div"}
+    assert with_fact("is_commutative") == {
+        "add", "bitwise_and", "bitwise_or", "bitwise_xor", "equal", "logaddexp", "logical_and", "logical_or",
+        "logical_xor", "maximum", "minimum", "mul", "not_equal",
+    }  # fmt: skip
     assert with_fact("neutral") == {"add", "sub", "mul", "div", "pow", "logical_and", "logical_or"}
     assert with_fact("takes_indices") == {
         "gather", "gather_elements", "gather_elements_gradient", "gather_gradient", "scatter_max", "scatter_min",
@@ -162,3 +166,13 @@ def test_nobody_keeps_a_list_of_the_names_of_primitives() -> None:
         for each in comparisons(ast.parse(text))
     ]
     assert not found, found
+
+
+@pytest.mark.parametrize("name", sorted(with_fact("is_commutative") | {"sub", "less"}))
+def test_operands_of_commutative_primitives_may_change_places(name: str) -> None:
+    primitive, random = lookup(name), np.random.default_rng(1)
+    assert isinstance(primitive, Primitive)
+    kind = primitive.samples[0].types[0].dtype.numpy
+    x, y = (random.integers(-3, 4, 40).astype(kind) for _ in range(2))
+    (there,), (back,) = primitive.computed((x, y), {}), primitive.computed((y, x), {})
+    assert np.array_equal(there, back) == primitive.is_commutative

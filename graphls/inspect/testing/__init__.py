@@ -24,12 +24,12 @@ from graphls.ir.interpret import interpret
 from graphls.ir.parse import parse
 from graphls.ir.text import dump
 from graphls.ir.types import Type
-from graphls.passes import Pass, Pipeline, as_pipeline
+from graphls.passes import Pass, Pipeline, Rewrite, as_pipeline
 from graphls.primitives.primitive import Primitive
 
 __all__ = [
-    "Ending", "assert_same_values", "check_pass", "check_primitive", "random_inputs", "reduce_graph", "run_apart",
-    "run_case", "same_bits",
+    "Ending", "assert_same_values", "check_pass", "check_primitive", "check_rewrite", "random_inputs", "reduce_graph",
+    "run_apart", "run_case", "same_bits",
 ]  # fmt: skip
 
 Array = np.ndarray[Any, Any]
@@ -83,6 +83,45 @@ def check_primitive(primitive: type[Primitive] | Primitive | str) -> None:
     from graphls.inspect.testing.laws import check
 
     check(primitive)
+
+
+def check_rewrite(rewrite: Rewrite, graph: Graph | str, *, tolerance: float = 1e-5) -> int:
+    """Assert that a replacement computes what its pattern does, at every match in a graph; returns the number of these.
+
+    Both sides run in the reference interpreter on random numbers of the types of the match; floats may differ by
+    `tolerance`, relatively or absolutely. Matches of the same types and numbers are tried once. Raises AssertionError
+    that says where they differ or, where nothing matches, what is nearest to a match, and GraphTypeError where the
+    types of both sides differ.
+
+    Examples:
+        >>> from graphls.passes import rewrite
+        >>> from graphls.testing import check_rewrite
+        >>> double = rewrite("add(x, x)", "mul(x, 2.0)")
+        >>> graph = '''
+        ... graph @main(%a: f32[4]) {
+        ...   %y = add(%a, %a) : f32[4]
+        ...   return %y
+        ... }
+        ... '''
+        >>> check_rewrite(double, graph)
+        1
+    """
+    __tracebackhide__ = True
+    parsed = parse(graph) if isinstance(graph, str) else graph
+    matches = rewrite.pattern.find(parsed)
+    if not matches:
+        near = rewrite.pattern.nearest(parsed)
+        raise AssertionError(f"{rewrite.name} matches nowhere{'' if near is None else f'; nearest: {near}'}.")
+    tried = set()
+    for match in matches:
+        types = tuple((name, value.type) for name, value in match.values.items())
+        if (key := (types, repr(match.numbers))) not in tried:
+            tried.add(key)
+            try:
+                assert_same_values(*rewrite.sides(match), tolerance=tolerance)
+            except AssertionError as error:
+                raise AssertionError(f"{rewrite.name} changes values at {match.nodes[0]}. {error}") from None
+    return len(matches)
 
 
 def run_case(path: str | PathLike[str], bless: bool = False) -> None:

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 
 from graphls.ir.graph import Node, Value
 from graphls.ir.types import DType
-from graphls.passes.rewrite import Rewriter
+from graphls.passes.rewriter import Rewriter
 
 
 def matches(patterns: str | Sequence[str] | None, *names: str) -> bool:

@@ -15,7 +15,7 @@ from graphls.ir.types import float64
 from graphls.passes.autodiff.gradient_loops import LoopBackward
 from graphls.passes.autodiff.gradient_parts import Parts, Tape, active_values, check_gradients
 from graphls.passes.manager import register_pass
-from graphls.passes.rewrite import Rewriter
+from graphls.passes.rewriter import Rewriter
 from graphls.primitives.faults import is_builtin, raise_from_rule
 
 

@@ -9,7 +9,7 @@ from graphls.ir.build import Builder, copy_nodes, substitute
 from graphls.ir.graph import Graph, Node, Value, captures, definers, needs, uses
 from graphls.ir.reachability import dependencies, reached
 from graphls.passes.autodiff.gradient_parts import Parts, active_values
-from graphls.passes.rewrite import carries
+from graphls.passes.rewriter import carries
 
 
 class LoopBackward:

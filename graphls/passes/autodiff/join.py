@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from graphls.ir.graph import Graph, Node, Value
 from graphls.passes.manager import register_pass
-from graphls.passes.rewrite import Rewriter
+from graphls.passes.rewriter import Rewriter
 
 
 @register_pass

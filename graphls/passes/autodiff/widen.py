@@ -10,7 +10,7 @@ from graphls.ir.graph import Graph, Node, Value
 from graphls.ir.registry import lookup
 from graphls.ir.types import DType, float32
 from graphls.passes.manager import register_pass
-from graphls.passes.rewrite import Rewriter
+from graphls.passes.rewriter import Rewriter
 from graphls.primitives.loops import each_iteration
 
 

@@ -10,7 +10,7 @@ from graphls.ir.flops import flops
 from graphls.ir.graph import Graph, Node, Value, in_order, needs
 from graphls.ir.reachability import Reachability
 from graphls.passes.manager import register_pass
-from graphls.passes.rewrite import schedule
+from graphls.passes.rewriter import schedule
 
 
 @register_pass

@@ -15,7 +15,7 @@ from graphls.ir.types import DType, Type, bool_, int32
 from graphls.passes.distributed.buckets import in_buckets
 from graphls.passes.distributed.shard_choice import Choice, chosen, is_total, sums_outside
 from graphls.passes.manager import register_pass
-from graphls.passes.rewrite import users
+from graphls.passes.rewriter import users
 
 BUCKET = 25 << 20
 """The bytes of one bucket of parameters."""

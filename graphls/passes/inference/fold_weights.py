@@ -20,7 +20,7 @@ from graphls.ir.compare import attributes_key
 from graphls.ir.graph import Graph, Node, Value, uses, walk
 from graphls.ir.interpret import run_node
 from graphls.ir.types import Type
-from graphls.passes.rewrite import Rewriter
+from graphls.passes.rewriter import Rewriter
 from graphls.passes.simplify.dce import Dce
 
 Array = np.ndarray[Any, Any]

@@ -10,7 +10,7 @@ from graphls.ir.graph import Graph, Node, Value, blocks, uses
 from graphls.ir.reachability import reached
 from graphls.passes.adapters.weights import matches
 from graphls.passes.manager import register_pass
-from graphls.passes.rewrite import Rewriter
+from graphls.passes.rewriter import Rewriter
 
 
 @register_pass

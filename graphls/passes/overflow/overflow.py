@@ -15,7 +15,7 @@ from graphls.ir.reachability import ancestors, descendants
 from graphls.ir.registry import lookup
 from graphls.ir.types import TOKEN, Type, bool_, float16
 from graphls.passes.manager import Pipeline, register_pass
-from graphls.passes.rewrite import carries, schedule
+from graphls.passes.rewriter import carries, schedule
 from graphls.passes.windows import (
     Window,
     closed_before,

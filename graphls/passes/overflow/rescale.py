@@ -10,7 +10,7 @@ import numpy as np
 from graphls.ir.graph import Graph, Node, Value, definers, uses, walk
 from graphls.ir.types import Type, float32
 from graphls.passes.manager import register_pass
-from graphls.passes.rewrite import Rewriter
+from graphls.passes.rewriter import Rewriter
 
 FACTOR = "scale_factor"
 

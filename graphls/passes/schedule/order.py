@@ -10,7 +10,7 @@ from graphls.ir.aliases import Aliases
 from graphls.ir.graph import Graph, Node, Value, definers, uses
 from graphls.ir.reachability import Reachability, waits_for
 from graphls.passes.manager import register_pass
-from graphls.passes.rewrite import schedule
+from graphls.passes.rewriter import schedule
 
 
 @register_pass

@@ -11,7 +11,7 @@ import numpy as np
 from graphls.ir.build import Builder
 from graphls.ir.graph import Node, Value
 from graphls.ir.types import float32
-from graphls.passes.simplify.patterns import Match
+from graphls.passes.patterns.matching import Match
 from graphls.primitives.primitive import normalise_axes
 from graphls.primitives.windows import Geometry, attributes
 
@@ -54,12 +54,12 @@ def _simple(
 
 _simple("mul(mul(x, 0.5), add(erf(mul(x, 0.7071067811865476)), 1.0))", "Gelu", 20)
 _simple(
-    "mul(x, sigmoid(mul(x, add(mul(minimum(mul(x, x), 144.0), 0.07135481282553), 1.5957691216057308))))",
+    "mul(x, sigmoid(mul(x, add(mul(minimum(mul(x, x), 144.0, ...), 0.07135481282553), 1.5957691216057308))))",
     "Gelu", 20, approximate="tanh",
 )  # fmt: skip
-_simple("mul(maximum(x, -3.0), mul(minimum(6.0, relu(add(x, 3.0))), 0.16666666666666666))", "HardSwish", 14)
+_simple("mul(maximum(x, -3.0, ...), mul(minimum(6.0, relu(add(x, 3.0)), ...), 0.16666666666666666))", "HardSwish", 14)
 _simple(
-    "mul(minimum(6.0, relu(add(x, 3.0))), 0.16666666666666666)", "HardSigmoid", 6, alpha=1 / 6, beta=0.5
+    "mul(minimum(6.0, relu(add(x, 3.0)), ...), 0.16666666666666666)", "HardSigmoid", 6, alpha=1 / 6, beta=0.5
 )  # fmt: skip
 _simple("where(greater(x, 0.0), x, expm1(where(greater(x, 0.0), 0.0, x)))", "Elu", 6, alpha=1.0)
 _simple("mul(x, tanh(softplus(x)))", "Mish", 18)
@@ -76,7 +76,7 @@ def _p_relu(e: Builder, node: Node, match: Match) -> Operator | None:
     return Operator("PRelu", 16, (x, slope)) if slope.type.rank <= x.type.rank else None
 
 
-@_composes("minimum(relu(x), HIGH)", "minimum(maximum(x, LOW), HIGH)")
+@_composes("minimum(relu(x), HIGH, ...)", "minimum(maximum(x, LOW, ...), HIGH, ...)")
 def _clip(e: Builder, node: Node, match: Match) -> Operator:
     low, high = match.numbers.get("LOW", 0.0), match["HIGH"]
     return Operator("Clip", 13, (match["x"], e.constant(low, float32), e.constant(high, float32)))
@@ -109,10 +109,10 @@ def _instance_norm(e: Builder, match: Match) -> Operator:
     return Operator("InstanceNormalization", 6, (match["x"], scale, shift), {"epsilon": match["EPSILON"]})
 
 
-_IN_GROUPS = NORMALISED.replace("sub(x,", "sub(reshape(x),").replace("mean(x,", "mean(reshape(x),")
+_IN_GROUPS = NORMALISED.replace("sub(x,", "sub(reshape(x, ...),").replace("mean(x,", "mean(reshape(x, ...),")
 
 
-@_composes(f"add(mul(reshape({_IN_GROUPS}), reshape(gamma)), reshape(beta))")
+@_composes(f"add(mul(reshape({_IN_GROUPS}, ...), reshape(gamma, ...)), reshape(beta, ...))")
 def _each_channel(e: Builder, node: Node, match: Match) -> Operator | None:
     # Groups of several channels are rows that are normalised in the same way, with factors and sums by channel after
     # it. GroupNormalization is no rule: ONNX Runtime takes the mean of squares minus the square of the mean for their
@@ -139,7 +139,7 @@ def _rms_norm(e: Builder, node: Node, match: Match) -> Operator | None:
     return Operator("RMSNormalization", 23, (match["x"], gamma), options)
 
 
-@_composes("max_pool(x, kernel=KERNEL)")
+@_composes("max_pool(x, ..., kernel=KERNEL)")
 def _max_pool(e: Builder, node: Node, match: Match) -> Operator:
     kernel, geometry = match["KERNEL"], {name: value for name, value in node.attrs.items() if name != "kernel"}
     return Operator("MaxPool", 12, (match["x"],), attributes(kernel, Geometry.over(kernel, **geometry)))
@@ -152,7 +152,7 @@ def _global_average(e: Builder, node: Node, match: Match) -> Operator | None:
     return Operator("GlobalAveragePool", 1, (match["x"],)) if every else None
 
 
-@_composes("add(convolution(x, w), reshape(b))", rules=SUMS)
+@_composes("add(convolution(x, w, ...), reshape(b, ...))", rules=SUMS)
 def _convolution(e: Builder, node: Node, match: Match) -> Operator | None:
     w, b = match["w"].type, match["b"]
     convolution = next(n for n in match.nodes if n.primitive.is_convolution)
@@ -173,7 +173,8 @@ def _affine(e: Builder, node: Node, match: Match) -> Operator | None:
 
 
 @_composes(
-    "add(mul(sub(x, reshape(mean)), mul(rsqrt(add(reshape(variance), EPSILON)), reshape(gamma))), reshape(beta))",
+    "add(mul(sub(x, reshape(mean, ...)), mul(rsqrt(add(reshape(variance, ...), EPSILON)), reshape(gamma, ...))), "
+    "reshape(beta, ...))",
     rules=SUMS,
 )
 def _batch_norm(e: Builder, node: Node, match: Match) -> Operator | None:

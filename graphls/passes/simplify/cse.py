@@ -11,7 +11,7 @@ from graphls.ir.compare import attributes_key
 from graphls.ir.graph import Graph, Node, Value
 from graphls.ir.types import TOKEN
 from graphls.passes.manager import register_pass
-from graphls.passes.rewrite import Rewriter, gradient_nodes
+from graphls.passes.rewriter import Rewriter, gradient_nodes
 
 
 @register_pass

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from graphls.ir.graph import Graph, Node, Value, definers, needs, walk, with_blocks, with_regions
 from graphls.ir.reachability import reached
 from graphls.passes.manager import register_pass
-from graphls.passes.rewrite import carries
+from graphls.passes.rewriter import carries
 
 
 @register_pass

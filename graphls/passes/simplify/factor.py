@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from graphls.ir.graph import Graph, Node, Value, walk
 from graphls.passes.manager import register_pass
-from graphls.passes.rewrite import Rewriter, users
+from graphls.passes.rewriter import Rewriter, users
 
 SHARE, LEAST = 2, 1 << 14
 """A product has at least SHARE times the elements of the operand that is scaled in its place, and at least LEAST."""

@@ -10,7 +10,7 @@ from graphls.ir.graph import Graph, Node, Value
 from graphls.ir.registry import lookup
 from graphls.ir.types import DType, bool_
 from graphls.passes.manager import register_pass
-from graphls.passes.rewrite import gradient_nodes
+from graphls.passes.rewriter import gradient_nodes
 from graphls.passes.simplify.folding import Folded, Folding
 
 

@@ -13,7 +13,7 @@ from graphls.ir.interpret import Array, run_node
 from graphls.ir.reachability import reached
 from graphls.ir.registry import lookup
 from graphls.ir.types import TOKEN, broadcast_shapes
-from graphls.passes.rewrite import Rewriter
+from graphls.passes.rewriter import Rewriter
 
 _REPEATED_LIMIT = 16
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from graphls.ir.build import Builder
 from graphls.ir.graph import Graph, Node, Value, definers, needs
 from graphls.passes.manager import register_pass
-from graphls.passes.rewrite import Rewriter, carries, users
+from graphls.passes.rewriter import Rewriter, carries, users
 
 
 @register_pass

@@ -11,10 +11,10 @@ from graphls.ir.graph import Graph, Node, Value, definers, with_blocks
 from graphls.ir.registry import lookup
 from graphls.ir.types import float32
 from graphls.passes.manager import register_pass
-from graphls.passes.rewrite import users
+from graphls.passes.patterns.matching import Match, matches, root
+from graphls.passes.rewriter import users
 from graphls.passes.simplify.compositions import RULES, SUMS, Operator, Rule
 from graphls.passes.simplify.dce import Dce
-from graphls.passes.simplify.patterns import Match, matches, root
 
 _Rules = Sequence[tuple[str, Rule]]
 _Definers = ChainMap[Value, Node]

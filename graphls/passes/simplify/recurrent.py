@@ -13,13 +13,13 @@ from graphls.ir.graph import Graph, Node, Value, definers
 from graphls.ir.registry import lookup
 from graphls.ir.types import float32
 from graphls.passes.manager import register_pass
-from graphls.passes.rewrite import Rewriter
-from graphls.passes.simplify.patterns import Match, matches
+from graphls.passes.patterns.matching import Match, matches
+from graphls.passes.rewriter import Rewriter
 
 PRODUCT = "matmul(h, r, transpose_b=True)"
 _SUM = f"add(projection, {PRODUCT})"
-_INPUT, _FORGET, _OUTPUT = (f"sigmoid(slice({_SUM}, starts={gate}))" for gate in ("INPUT", "FORGET", "OUTPUT"))
-_CANDIDATE = f"tanh(slice({_SUM}, starts=CELL))"
+_INPUT, _FORGET, _OUTPUT = (f"sigmoid(slice({_SUM}, ..., starts={gate}))" for gate in ("INPUT", "FORGET", "OUTPUT"))
+_CANDIDATE = f"tanh(slice({_SUM}, ..., starts=CELL))"
 CELL = f"add(mul({_FORGET}, c), mul({_INPUT}, {_CANDIDATE}))"
 HIDDEN = f"mul({_OUTPUT}, tanh({CELL}))"
 """The states of an LSTM after one iteration: that of its cell, and the one that it gives."""
@@ -36,10 +36,10 @@ RNN: Mapping[str, str] = {"tanh": f"tanh({_SUM})", "relu": f"relu({_SUM})"}
 
 def gru(product: str) -> Mapping[str, str]:
     """The values of an iteration of a GRU whose states are multiplied with weights in a way."""
-    inner = f"slice({product}, starts=NEW)"
-    reset = f"sigmoid(add(slice(projection, starts=RESET), slice({product}, starts=RESET)))"
-    new = f"tanh(add(slice(projection, starts=NEW), mul({reset}, {inner})))"
-    update = f"sigmoid(add(slice(projection, starts=UPDATE), slice({product}, starts=UPDATE)))"
+    inner = f"slice({product}, ..., starts=NEW)"
+    reset = f"sigmoid(add(slice(projection, ..., starts=RESET), slice({product}, ..., starts=RESET)))"
+    new = f"tanh(add(slice(projection, ..., starts=NEW), mul({reset}, {inner})))"
+    update = f"sigmoid(add(slice(projection, ..., starts=UPDATE), slice({product}, ..., starts=UPDATE)))"
     difference = f"sub(h, {new})"
     return {
         "state": f"add({new}, mul({update}, {difference}))", "inner": inner, "reset": reset, "new": new,

@@ -10,7 +10,7 @@ from graphls.ir.graph import Graph, Node, Value, needs
 from graphls.ir.registry import lookup
 from graphls.ir.types import TOKEN
 from graphls.passes.manager import register_pass
-from graphls.passes.rewrite import Rewriter
+from graphls.passes.rewriter import Rewriter
 
 
 @register_pass

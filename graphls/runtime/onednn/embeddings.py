@@ -9,7 +9,7 @@ from typing import Any
 
 from graphls.ir.graph import Node, Value
 from graphls.ir.types import DType, bfloat16, float32
-from graphls.passes.rewrite import users
+from graphls.passes.rewriter import users
 from graphls.runtime.onednn.binding import DATA_TYPES
 from graphls.runtime.onednn.numpy_indexing import adds_rows
 from graphls.runtime.onednn.program.program import Group, Program

@@ -8,7 +8,7 @@ from dataclasses import replace
 from graphls.ir.build import Names, substitute
 from graphls.ir.graph import Graph, Node, Value, needs
 from graphls.ir.types import float32
-from graphls.passes.rewrite import users
+from graphls.passes.rewriter import users
 from graphls.runtime.onednn.multiples import factors
 
 LEAST = 1 << 14

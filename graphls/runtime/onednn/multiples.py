@@ -8,7 +8,7 @@ from dataclasses import replace
 from graphls.ir.build import Builder
 from graphls.ir.graph import Graph, Node, Value
 from graphls.ir.types import float32
-from graphls.passes.rewrite import Rewriter
+from graphls.passes.rewriter import Rewriter
 
 
 def with_multiples(graph: Graph) -> Graph:

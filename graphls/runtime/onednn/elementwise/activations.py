@@ -9,7 +9,7 @@ from math import isfinite
 import numpy as np
 
 from graphls.ir.graph import Node, Value
-from graphls.passes.simplify.patterns import Match, matches
+from graphls.passes.patterns.matching import Match, matches
 from graphls.runtime.onednn.binding import Descriptor, Primitive, Role, floats
 from graphls.runtime.onednn.elementwise.algorithms import (
     GELU_ERF,
@@ -30,7 +30,7 @@ from graphls.runtime.onednn.program.program import COMPUTED, Group, Program
 
 TRAINING = 64
 
-_SQUARE = "minimum(mul(x, x), 144.0)"
+_SQUARE = "minimum(mul(x, x), 144.0, ...)"
 _SHARE = f"sigmoid(mul(x, add(mul({_SQUARE}, FACTOR), STEEPNESS)))"
 _INNER = f"add(mul({_SQUARE}, OTHER), STEEPNESS)"
 _GELU = f"mul(x, {_SHARE})"

@@ -8,7 +8,7 @@ import numpy as np
 
 from graphls.ir.graph import Node, Value
 from graphls.ir.types import uint8
-from graphls.passes.simplify.patterns import number_of
+from graphls.passes.patterns.terms import number_of
 from graphls.runtime.onednn.binding import DATA_TYPES, Attributes, Descriptor, Primitive, Role
 from graphls.runtime.onednn.elementwise.algorithms import MAX, MIN
 from graphls.runtime.onednn.library import library

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from graphls.ir.graph import Node, Value
-from graphls.passes.simplify.patterns import number_of
+from graphls.passes.patterns.terms import number_of
 from graphls.runtime.onednn.elementwise.chain import compute
 from graphls.runtime.onednn.elementwise.expressions import NAMES, Expression, Numbers, expression_of
 from graphls.runtime.onednn.program.program import COMPUTED, Group

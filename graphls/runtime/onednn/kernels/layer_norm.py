@@ -13,9 +13,10 @@ from math import isclose, prod
 
 from graphls.ir.graph import Node, Value
 from graphls.ir.types import float32
-from graphls.passes.rewrite import users
+from graphls.passes.patterns.matching import CLOSE, matches
+from graphls.passes.patterns.terms import number_of
+from graphls.passes.rewriter import users
 from graphls.passes.simplify.compositions import NORMALISED
-from graphls.passes.simplify.patterns import CLOSE, matches, number_of
 from graphls.primitives.primitive import normalise_axes
 from graphls.runtime.onednn.binding import F32, Descriptor, Primitive, Role, floats
 from graphls.runtime.onednn.elementwise.elementwise import elementwise

@@ -11,7 +11,7 @@ import numpy as np
 
 from graphls.ir.graph import Node, Value
 from graphls.ir.types import DType, Type, float32, int32, uint8
-from graphls.passes.rewrite import users
+from graphls.passes.rewriter import users
 from graphls.primitives.pooling import corners, row_major_strides
 from graphls.primitives.windows import Geometry
 from graphls.runtime.onednn.binding import F32, Descriptor, Memory, Primitive, Query, Role

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from graphls.ir.graph import Node, Value
 from graphls.ir.types import float32
-from graphls.passes.rewrite import users
-from graphls.passes.simplify.patterns import Match, matches
+from graphls.passes.patterns.matching import Match, matches
+from graphls.passes.rewriter import users
 from graphls.primitives.primitive import normalise_axes
 from graphls.runtime.onednn.binding import Descriptor, Primitive, Query, Role, floats
 from graphls.runtime.onednn.kernels.convolution_shapes import images, own, result
@@ -23,10 +23,10 @@ _VARIANCE = f"mean(square({_CENTRED}), axis=AXES, keepdims=True)"
 _FORWARD = f"add(mul({_CENTRED}, mul(rsqrt(add({_VARIANCE}, EPSILON)), gamma)), beta)"
 
 _ROOT = "rsqrt(add(variance, EPSILON))"
-_TOTAL = "reshape(sum(mul(g, xc), axis=AXES))"
+_TOTAL = "reshape(sum(mul(g, xc), ..., axis=AXES), ...)"
 _SLOPE = f"mul(mul(mul(mul(mul({_TOTAL}, gamma), -0.5), mul({_ROOT}, square({_ROOT}))), SHARE), 2.0)"
 _SUM = f"add(mul(g, mul({_ROOT}, gamma)), mul({_SLOPE}, xc))"
-_BACKWARD = f"add({_SUM}, mul(reshape(neg(sum({_SUM}, axis=AXES))), SHARE))"
+_BACKWARD = f"add({_SUM}, mul(reshape(neg(sum({_SUM}, ..., axis=AXES)), ...), SHARE))"
 
 
 def normalisations(nodes: Sequence[Node], definer: Mapping[Value, Node]) -> Iterator[Group]:

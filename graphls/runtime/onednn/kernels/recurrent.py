@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from graphls.ir.graph import Graph, Node, Value, definers
 from graphls.ir.types import bfloat16
-from graphls.passes.rewrite import users
-from graphls.passes.simplify.patterns import Match, matches
+from graphls.passes.patterns.matching import Match, joint_match, matches
+from graphls.passes.rewriter import users
 from graphls.passes.simplify.recurrent import INPUTS
 from graphls.primitives.primitive import normalise_axes
 from graphls.runtime.onednn.kernels.recurrent_layers import Backward, Forward
@@ -128,26 +128,9 @@ def _is_faster(layer: Forward) -> bool:
 
 def _step(region: Graph, unit: Unit) -> Match | None:
     """The match of an iteration with that of a unit."""
-    match = _joint_match(unit.states, region.outputs, definers(region.nodes))
+    match = joint_match(unit.states, region.outputs, definers(region.nodes))
     names = ("h", "c", "projection") if len(unit.states) > 1 else ("h", "projection")
     return match if match is not None and [match[name] for name in names] == [*region.inputs] else None
-
-
-def _joint_match(texts: Sequence[str], values: Sequence[Value], definer: Mapping[Value, Node]) -> Match | None:
-    """The match of patterns with values in which each name is the same everywhere; None where there is none."""
-    result: Match | None = Match()
-    for text, value in zip(texts, values, strict=False):
-        maker = definer.get(value)
-        match = matches(text, maker, definer) if maker is not None else None
-        for name, bound in match.values.items() if match is not None else ():
-            result = result.with_value(name, bound) if result is not None else None
-        for name, number in match.numbers.items() if match is not None else ():
-            result = result.with_number(name, number) if result is not None else None
-        if match is None or result is None:
-            return None
-        for node in match.nodes:
-            result = result.with_node(node)
-    return result
 
 
 def _values(region: Graph, unit: Unit, match: Match) -> dict[str, Value]:
@@ -225,7 +208,7 @@ def _step_back(region: Graph, layer: Forward) -> _StepBack | None:
         inputs, products = (_concatenated(layer, gates) for gates in (patterns.inputs, patterns.states))
         product = f"matmul({products}, r, transpose_a=A, transpose_b=B)"
         carried = [text.replace("product", product) for text in patterns.carried]
-        match = _joint_match(carried, region.outputs, definer)
+        match = joint_match(carried, region.outputs, definer)
         if match is None or match["A"] or match["B"] or match["r"] is not layer.r:
             continue
         names = {name for name in match.values if name != "r"}
@@ -250,7 +233,7 @@ def _concatenated(layer: Forward, gates: Mapping[str, str]) -> str:
 
 def _is(text: str, value: Value, match: Match, definer: Mapping[Value, Node]) -> bool:
     """Whether a value is what a pattern says, with the names of a match."""
-    step = _joint_match([text], [value], definer)
+    step = joint_match([text], [value], definer)
     return step is not None and step.values.items() <= match.values.items()
 
 

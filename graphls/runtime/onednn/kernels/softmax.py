@@ -9,7 +9,7 @@ import numpy as np
 
 from graphls.ir.graph import Node, Value
 from graphls.ir.types import Type
-from graphls.passes.simplify.patterns import Match, matches
+from graphls.passes.patterns.matching import Match, matches
 from graphls.primitives.primitive import normalise_axes
 from graphls.runtime.onednn.binding import DATA_TYPES, Attributes, Descriptor, Primitive, Role
 from graphls.runtime.onednn.elementwise.algorithms import EXP, SUB

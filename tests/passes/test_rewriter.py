@@ -10,7 +10,7 @@ import pytest
 from graphls.ir import Graph, Node, Value, dump, parse, verify
 from graphls.ir.errors import GraphValueError
 from graphls.ir.graph import definers, needs
-from graphls.passes.rewrite import Rewriter, schedule, users
+from graphls.passes.rewriter import Rewriter, schedule, users
 
 GRAPH = """
 graph @g(%b: bool[], %x: f32[4]) {

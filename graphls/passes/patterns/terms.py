@@ -1,0 +1,176 @@
+"""Terms of patterns: any value, a number, or a primitive applied to terms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
+from inspect import Parameter, signature
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from graphls.base.errors import GraphValueError
+from graphls.ir.graph import Node, Value
+from graphls.ir.registry import Operation
+from graphls.ir.types import DType
+
+
+@dataclass(frozen=True)
+class Name:
+    """A name: any value or, in capitals, the number of a constant or an attribute; the same wherever it stands."""
+
+    name: str
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it is the name of a number."""
+        return self.name.isupper()
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, eq=False)
+class Number:
+    """A constant: an array or, for one number, a constant of any shape that repeats it."""
+
+    value: Any
+
+    def __str__(self) -> str:
+        array = np.asarray(self.value)
+        return repr(array.item()) if array.size == 1 else f"constant({array.dtype}{list(array.shape)})"
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """A primitive applied to terms: the result `output` of a node.
+
+    `attrs` has a value or a Name for each attribute. With `is_open`, other attributes may have any value; else they
+    have their defaults, as in a call of a Builder.
+    """
+
+    primitive: Operation
+    operands: tuple[Term, ...]
+    attrs: Mapping[str, Any]
+    is_open: bool = False
+    output: int = 0
+
+    def __post_init__(self) -> None:
+        if self.primitive.has_effect or self.primitive.is_check:
+            text = f"The primitive {self.primitive.name} has an effect, so that no pattern may contain it"
+            raise GraphValueError(f"{text}; a rewrite could drop or repeat it.")
+        for key, value in self.attrs.items():
+            if isinstance(value, Name) and not value.is_number:
+                raise GraphValueError(f"The name {value.name!r} is an attribute, {key}; write it in capitals.")
+        if missing := [] if self.is_open else self._missing():
+            name, capitals = self.primitive.name, missing[0].upper()
+            advice = f"write {missing[0]}={capitals} for any one, or `...` after the operands for any attributes"
+            raise GraphValueError(f"The pattern of {name} says nothing of its attribute {missing[0]!r}; {advice}.")
+
+    def _missing(self) -> list[str]:
+        defaults = defaults_of(self.primitive, len(self.operands))
+        return [name for name, value in defaults.items() if value is Parameter.empty and name not in self.attrs]
+
+    @cached_property
+    def expected(self) -> tuple[tuple[str, Any, bool], ...]:
+        """Each attribute that is compared: its name, its value or Name, and whether that is the default."""
+        written = [(key, value, False) for key, value in self.attrs.items()]
+        defaults = {} if self.is_open else defaults_of(self.primitive, len(self.operands))
+        return (*written, *((key, value, True) for key, value in defaults.items() if key not in self.attrs))
+
+    def __getitem__(self, output: int) -> Call:
+        """Another result of the node."""
+        return self if output == self.output else Call(self.primitive, self.operands, self.attrs, self.is_open, output)
+
+    def __str__(self) -> str:
+        parts = [*map(str, self.operands), *(["..."] if self.is_open else [])]
+        parts += [f"{key}={attribute_text(value)}" for key, value in self.attrs.items()]
+        return f"{self.primitive.name}({', '.join(parts)})" + (f"[{self.output}]" if self.output else "")
+
+
+Term: TypeAlias = "Name | Number | Call"
+"""A part of a pattern, or all of it."""
+
+
+def attribute_text(value: object) -> str:
+    """An attribute as patterns write it."""
+    return value.name if isinstance(value, DType) else str(value) if isinstance(value, Name) else repr(value)
+
+
+def calls(term: Term) -> Iterator[Call]:
+    """The primitives of a term, each once, the last one first."""
+    seen: dict[int, Call] = {}
+    stack: list[Term] = [term]
+    while stack:
+        top = stack.pop()
+        if isinstance(top, Call) and id(top) not in seen:
+            seen[id(top)] = top
+            yield top
+            stack.extend(reversed(top.operands))
+
+
+def names(term: Term) -> list[str]:
+    """The names in a term, each once."""
+    result = [part.name for part in (term,) if isinstance(part, Name)]
+    for call in calls(term):
+        result += [part.name for part in (*call.operands, *call.attrs.values()) if isinstance(part, Name)]
+    return list(dict.fromkeys(result))
+
+
+def defaults_of(primitive: Operation, operands: int) -> Mapping[str, Any]:
+    """The attributes of a primitive that takes so many operands, with their defaults or Parameter.empty."""
+    return _defaults(primitive, operands)
+
+
+@cache
+def _defaults(primitive: Operation, operands: int) -> Mapping[str, Any]:
+    rule, options = getattr(primitive, "infer", None), getattr(primitive, "keywords", None)
+    parameters = list(signature(rule).parameters.values()) if rule is not None else []
+    positional = [p for p in parameters if p.kind is Parameter.POSITIONAL_OR_KEYWORD]
+    own = (*positional[operands:], *(p for p in parameters if p.kind is Parameter.KEYWORD_ONLY))
+    more = signature(options).parameters.values() if options is not None else ()
+    return {p.name: p.default for p in (*own, *(p for p in more if p.default is not Parameter.empty))}
+
+
+def constant_of(value: Value, definer: Mapping[Value, Node]) -> tuple[Any, list[Node]] | None:
+    """The array of a constant, or of one that is moved, repeated or cast, with the nodes that compute it.
+
+    None for other values, and for an array with several numbers that is moved.
+    """
+    nodes: list[Node] = []
+    node = definer.get(value)
+    while node is not None and not node.primitive.is_constant:
+        if not node.primitive.is_transparent or len(node.inputs) != 1 or node.regions or node.after:
+            return None
+        nodes.append(node)
+        node = definer.get(node.inputs[0])
+    if node is None:
+        return None
+    nodes.append(node)
+    array = node.attrs["value"]
+    if len(nodes) == 1:
+        return array, nodes
+    number = number_of(node)
+    return None if number is None else (np.asarray(array.flat[0]).astype(value.type.dtype.numpy), nodes)
+
+
+def number_of(constant: Node) -> float | None:
+    """The number that all elements of a constant have; None where they differ."""
+    return number_in(constant.attrs["value"])
+
+
+def number_in(array: Any) -> float | None:
+    """The number that all elements of an array have; None where they differ."""
+    return float(array.flat[0]) if array.size and (array == array.flat[0]).all() else None
+
+
+def is_close(array: Any, expected: Any, tolerance: float) -> bool:
+    """Whether a constant is a number or an array, which is rounded to its dtype."""
+    other = np.asarray(expected)
+    if not array.size or (other.size != 1 and other.shape != array.shape):
+        return False
+    rounding = 2.0**-7 if array.dtype.name == "bfloat16" else 2.0**-10 if array.dtype.name == "float16" else 0.0
+    with np.errstate(all="ignore"):
+        close = np.isclose(array.astype(np.float64), other.astype(np.float64), rtol=max(tolerance, rounding), atol=0)
+    return bool(close.all())
