@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -88,6 +89,17 @@ def test_a_page_without_a_profile_has_no_times(page: Page, digits_page: Path) ->
     assert share(box(page, "phase forward")) == 0
 
 
+def test_shares_of_a_short_step_are_the_profilers(page: Page, tmp_path: Path) -> None:
+    x = np.ones(3, np.float32)
+    step = graphls.compile(lambda x: x / 4, x)
+    told = "shares are the profiler's."
+    for seconds, has_note in ((9e-4, True), (2e-3, False)):
+        profile = replace(step.profile(x, steps=2), unprofiled_seconds=seconds)
+        show(page, step.show(tmp_path / f"{has_note}.html", profile))
+        expect(panel(page, "Profile").locator("p").first).to_contain_text(told if has_note else "in no share.")
+        assert (told in (panel(page, "Profile").text_content() or "")) == has_note
+
+
 def test_memory_and_operations_are_drawn_over_the_step(page: Page, digits_step: graphls.Compiled) -> None:
     shown, memory = panel(page, "Memory"), memory_of(digits_step.graph, "cpu")
     drawing = shown.get_by_role("img")
@@ -96,6 +108,10 @@ def test_memory_and_operations_are_drawn_over_the_step(page: Page, digits_step: 
     expect(drawing).to_have_attribute("aria-label", re.compile(f"at most, while {re.escape(peak)} runs"))
     expect(drawing).to_contain_text(re.compile(r"[\d.]+ MiB at most"))
     assert drawing.locator("path.forward").count() > 2 < drawing.locator("path.backward").count()
+    expect(shown).to_contain_text("A value is held from the node that computes it to its last use.")
+    expect(shown).to_contain_text("held with the float32 copy that kernels on a CPU take: 6 bytes an element, not 2.")
+    relu = shown.get_by_role("row").filter(has_text="%relu f16[64,16,8,8] · 128 KiB")
+    expect(relu).to_contain_text("384 KiB: 128 KiB and 256 KiB as float32")
     slider = shown.get_by_role("slider", name="Node of the step")
     expect(shown).to_contain_text(re.compile(f"While.*{re.escape(peak)}.*values alive"))
     cells = shown.get_by_role("table").last

@@ -55,6 +55,12 @@ def test_hostile_names_stay_in_their_row(name: str, tmp_path: Path) -> None:
     assert len(profile.by_cell) <= DEEPEST + 1
 
 
+def test_shares_of_short_steps_are_the_profilers() -> None:
+    told = "In a step of less than 1 ms the profiler's own time for every kernel dominates: shares are the profiler's."
+    assert told in str(made("x", 1e-4)) and told in check(made("x", 1e-4)._repr_html_()).words
+    assert "less than 1 ms" not in str(made("x", 1e-3))
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_hostile_program_is_profiled(backend: str, tmp_path: Path) -> None:
     """Names that ONNX Runtime would write into its JSON as they are."""

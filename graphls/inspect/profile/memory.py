@@ -61,6 +61,14 @@ class Memory:
     crossing: int = 0
     spans: tuple[tuple[Value, int, int, int], ...] = ()
 
+    @property
+    def held(self) -> str:
+        """The meaning of the bytes of `live` and `spans`, in a sentence or two."""
+        text = "A value is held from the node that computes it to its last use."
+        has_copies = any(size > value.type.nbytes for value, _, _, size in self.spans)
+        copies = " A 16-bit float is held with the float32 copy that kernels on a CPU take: 6 bytes an element, not 2."
+        return text + (copies if has_copies else "")
+
 
 def memory_of(graph: Graph, backend: str, plan: Plan | None = None) -> Memory:
     """The memory of a step on "cpu" or "cuda" of ONNX Runtime, or on "numpy", in one piece or by a plan.

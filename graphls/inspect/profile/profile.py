@@ -196,6 +196,8 @@ class Profile:
 
 
 MOST_ROWS = 12
+SHORT = 1e-3
+"""Seconds of a step below which the time of the profiler dominates that of kernels."""
 MOST_CELLS = 30
 COST = ("kernels", "ms per step", "share")
 
@@ -215,6 +217,11 @@ def _sentences(of: Profile) -> Iterator[str]:
         f"{milliseconds(nodes)} ms are in nodes; {milliseconds(of.other_seconds)} ms are not: the call, and "
         f"binding of inputs and outputs. The profiler itself takes {milliseconds(of.profiler_seconds)} ms, in no share."
     )
+    if of.unprofiled_seconds < SHORT:
+        yield (
+            "In a step of less than 1 ms the profiler's own time for every kernel dominates: "
+            "shares are the profiler's."
+        )
     if of.by_segment:
         yield f"{milliseconds(of.between_seconds)} ms under the profiler are between the segments of the plan."
     if of.by_collective:
@@ -328,6 +335,7 @@ def _memory(of: Profile) -> Table:
     sentences = [
         f"By liveness a step holds at most {size(memory.peak)}: states {size(memory.states)}, inputs "
         f"{size(memory.inputs)}, constants {size(memory.constants)}, {crossing}values {size(alive)}.",
+        memory.held,
     ]
     if memory.at is not None:
         where = f"{name_of(memory.at)} = {memory.at.primitive.name}"

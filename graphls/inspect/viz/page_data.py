@@ -167,6 +167,7 @@ class _PageData:
             "flops": [own_flops(node) * counts[node] for _, node, _ in known],
             "fixed": [*fixed.items(), *([("crossing", memory.crossing)] if memory.crossing else [])],
             "peak": memory.peak,
+            "meaning": memory.held,
             "alive": [[self.value(v), first, last, size] for v, first, last, size in memory.spans if size],
         }
 

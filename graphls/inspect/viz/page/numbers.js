@@ -152,6 +152,12 @@ class Course {
   }
 }
 
+// The bytes of a value in memory, which may be more than its own.
+function heldText(value, bytes) {
+  const own = valueBytes(value);
+  return bytes > own ? `${bytesText(bytes)}: ${bytesText(own)} and ${bytesText(bytes - own)} as float32` : bytesText(bytes);
+}
+
 function shareBar(share, text) {
   const bar = element("span", { className: "bar" });
   bar.style.width = `${(100 * share).toFixed(1)}%`;
@@ -166,7 +172,7 @@ Panels.prototype.showCourse = function () {
     course.mark(tick);
     const item = course.items[tick], held = course.aliveAt(tick);
     alive.replaceChildren(element("p", {}, "While ", ...(item ? [this.itemLink(item)] : ["this"]), `runs: ${bytesText(course.held[tick])}, ${countText(course.flops[tick])} FLOPs, ${counted(held.length, "value")} alive.`),
-      this.table(["value", "held"], held.slice(0, 8).map(([value, , , bytes]) => [this.valueLink(value), bytesText(bytes)])));
+      this.table(["value", "held"], held.slice(0, 8).map(([value, , , bytes]) => [this.valueLink(value), heldText(value, bytes)])));
   };
   slider.addEventListener("input", () => at(Number(slider.value)));
   svg.addEventListener("click", (event) => {
@@ -179,6 +185,7 @@ Panels.prototype.showCourse = function () {
   const engines = course.engines().map(([engine, [flops, held]]) => [element("span", {}, engineSign(engine), " ", element("bdi", { textContent: engine })), shareBar(course.allFlops ? flops / course.allFlops : 0, countText(flops)), bytesText(held)]);
   this.course.replaceChildren(
     element("p", { textContent: `${bytesText(course.peak)} at most by liveness, of which ${course.fixed.map(([name, bytes]) => `${name} ${bytesText(bytes)}`).join(", ")} are always there; ${countText(course.allFlops)} floating point operations.` }),
+    element("p", { textContent: `${course.meaning} "Held at the peak" adds up the values that a cell computes.` }),
     svg, slider, alive,
     ...(engines.length ? [this.table(["engine", "FLOPs", "most memory"], engines)] : []),
     this.table(["cell, with those inside", "FLOPs", "parameters", "held at the peak"], cells.map((cell) => {

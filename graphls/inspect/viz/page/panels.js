@@ -263,7 +263,7 @@ class Panels {
     };
     const dearest = items.sort((a, b) => own(b) - own(a)).slice(0, 30);
     this.time.replaceChildren(
-      element("p", { textContent: `A step takes ${secondsText(profile.real)}. Under the profiler it is ${secondsText(stepSeconds)} per step, of which ${secondsText(profile.other)} are in no node: the call, and binding of inputs and outputs. The profiler itself takes ${secondsText(profile.profiler)} more, in no share.` }),
+      element("p", { textContent: `A step takes ${secondsText(profile.real)}. Under the profiler it is ${secondsText(stepSeconds)} per step, of which ${secondsText(profile.other)} are in no node: the call, and binding of inputs and outputs. The profiler itself takes ${secondsText(profile.profiler)} more, in no share.${profile.real < 1e-3 ? " In a step of less than 1 ms the profiler's own time for every kernel dominates: shares are the profiler's." : ""}` }),
       this.table(["phase", "time", "share"], sums((item) => data.nodes[item.node].phase)),
       this.table(["primitive", "time", "share"], sums((item) => data.nodes[item.node].primitive)),
       this.table(["cell", "time", "share"], sums((item) => data.nodes[item.node].scope || "(no cell)")),
