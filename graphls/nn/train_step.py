@@ -14,6 +14,7 @@ from graphls.frontend.tensors.tensor import Tensor, TensorLike, is_tensor
 from graphls.frontend.trace.tracer import current_tracer, in_phase
 from graphls.ir.types import DTypeLike, float32, float64, int32
 from graphls.nn.arrays import Identity
+from graphls.nn.called_function import CellOrFunction, as_cell
 from graphls.nn.cell import Cell
 from graphls.nn.grad_reducer import (
     DistributedGradReducer,
@@ -39,17 +40,14 @@ class WithEvalCell(Cell):
     """A network and a loss for evaluation: returns (loss, outputs, label).
 
     With `add_cast_fp32` the outputs and a float label are cast to float32 first. Raises GraphTypeError for anything but
-    cells and for a flag that is not a bool.
+    cells and functions, and for a flag that is not a bool.
     """
 
-    def __init__(self, network: Cell, loss_fn: Cell, add_cast_fp32: bool = False) -> None:
+    def __init__(self, network: CellOrFunction, loss_fn: CellOrFunction, add_cast_fp32: bool = False) -> None:
         super().__init__(auto_prefix=False)
-        for part in (network, loss_fn):
-            if not isinstance(part, Cell):
-                raise GraphTypeError(f"WithEvalCell takes cells, not {part!r}.")
         _check_flag("WithEvalCell", "add_cast_fp32", add_cast_fp32)
-        self._network = network
-        self._loss_fn = loss_fn
+        self._network = as_cell(network, "network")
+        self._loss_fn = as_cell(loss_fn, "loss_fn")
         self.add_cast_fp32 = add_cast_fp32
 
     def construct(self, data: TensorLike, label: TensorLike) -> tuple[Any, Any, Any]:
@@ -173,16 +171,13 @@ def _in_float32(leaf: TensorLike) -> Any:
 class WithLossCell(Cell):
     """A network and a loss: `loss_fn(backbone(data), label)`.
 
-    Raises GraphTypeError for anything but cells.
+    Either may be a function of tensors. Raises GraphTypeError for anything else.
     """
 
-    def __init__(self, backbone: Cell, loss_fn: Cell) -> None:
+    def __init__(self, backbone: CellOrFunction, loss_fn: CellOrFunction) -> None:
         super().__init__(auto_prefix=False)
-        for part in (backbone, loss_fn):
-            if not isinstance(part, Cell):
-                raise GraphTypeError(f"WithLossCell takes cells, not {type(part).__name__}.")
-        self._backbone = backbone
-        self._loss_fn = loss_fn
+        self._backbone = as_cell(backbone, "backbone")
+        self._loss_fn = as_cell(loss_fn, "loss_fn")
 
     def construct(self, data: TensorLike, label: TensorLike) -> Any:
         return self._loss_fn(self._backbone(data), label)

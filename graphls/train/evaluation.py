@@ -10,6 +10,7 @@ import numpy as np
 from graphls.base.errors import GraphTypeError, GraphValueError
 from graphls.frontend.tensors.pytree import map_leaves
 from graphls.frontend.tensors.tensor import Tensor, is_tensor
+from graphls.nn.called_function import as_cell
 from graphls.nn.cell import Cell
 from graphls.nn.train_step import WithEvalCell
 from graphls.step.calling.cache import cache_of
@@ -168,9 +169,7 @@ def evaluation_of(
                 "If 'metrics' is set, 'eval_network' or 'loss_fn' must not be None: they tell what to evaluate.",
             )
         return Evaluation(WithEvalCell(network, loss_fn, is_mixed), network, by_name, [0, 1, 2], 2, engine)
-    if not isinstance(eval_network, Cell):
-        text = f"The argument 'eval_network' must be a Cell, but got {eval_network!r}."
-        raise GraphTypeError(text)
+    eval_network = as_cell(eval_network, "eval_network")
     if indexes is not None and not (isinstance(indexes, list) and len(indexes) == 3):
         raise GraphValueError(
             "The argument 'eval_indexes' must be a list or None. If 'eval_indexes' is a list, length of it must be "

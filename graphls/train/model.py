@@ -7,9 +7,10 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from graphls.base.checks import boolean
-from graphls.base.errors import GraphRuntimeError, GraphTypeError, GraphValueError
+from graphls.base.errors import GraphRuntimeError, GraphValueError
 from graphls.base.reporting import warn
 from graphls.ir.engines import check_engine
+from graphls.nn.called_function import CellOrFunction, as_cell
 from graphls.nn.cell import Cell
 from graphls.nn.train_step_updates import Averaging
 from graphls.runtime.context.parallel import get_auto_parallel_context
@@ -34,7 +35,8 @@ class Model:
 
     With an `optimizer`, the train network is built by `amp.build_train_network` from `network`, `loss_fn` and
     `amp_level`, with `loss_scale_manager` and `keep_batchnorm_fp32` if passed; with only a `loss_fn`, it is the
-    network with the loss; with neither, `network` itself, which then does its own steps.
+    network with the loss; with neither, `network` itself, which then does its own steps. `network`, `loss_fn` and
+    `eval_network` may be functions of tensors, such as `ops.mse_loss`; cells that these read are parts of the network.
 
     `metrics` is a dict of metrics or a set of their names. They are updated with prediction and label, one of the
     class Loss with the loss. These are the outputs of `eval_network` at the positions `eval_indexes`, [loss,
@@ -67,13 +69,13 @@ class Model:
     """
 
     def __init__(
-        self, network: Cell, loss_fn: Cell | None = None, optimizer: Any = None, metrics: Any = None,
-        eval_network: Cell | None = None, eval_indexes: list[int] | None = None, amp_level: str = "O0",
-        boost_level: str = "O0", engine: str | None = None, *, accumulate_steps: int = 1,
+        self, network: CellOrFunction, loss_fn: CellOrFunction | None = None, optimizer: Any = None,
+        metrics: Any = None, eval_network: CellOrFunction | None = None, eval_indexes: list[int] | None = None,
+        amp_level: str = "O0", boost_level: str = "O0", engine: str | None = None, *, accumulate_steps: int = 1,
         clip_norm: float | None = None, clip_value: float | None = None, ema_decay: float | None = None, **kwargs: Any,
     ) -> None:  # fmt: skip
-        if not isinstance(network, Cell):
-            raise GraphTypeError(f"The argument 'network' must be a Cell, but got {network!r}.")
+        network = as_cell(network, "network")
+        loss_fn = None if loss_fn is None else as_cell(loss_fn, "loss_fn")
         updates = {
             "accumulate_steps": accumulate_steps, "clip_norm": clip_norm, "clip_value": clip_value,
             "ema_decay": ema_decay,

@@ -70,8 +70,8 @@ def test_arguments_of_evaluation() -> None:
     text = r"For 'WithEvalCell', the type of 'add_cast_fp32' should be 'bool', but got type 'int'\."
     with pytest.raises(TypeError, match=text + r" \(\S*test_wrappers\.py:\d+\)"):
         nn.WithEvalCell(Net(), nn.MSELoss(), 1)
-    for parts in ((1, nn.MSELoss()), (Net(), ops.mean)):
-        with pytest.raises(TypeError, match=r"WithEvalCell takes cells, not"):
+    for parts, name in (((1, nn.MSELoss()), "network"), ((Net(), "mean"), "loss_fn")):
+        with pytest.raises(TypeError, match=f"The argument '{name}' must be a Cell or a function, but got"):
             nn.WithEvalCell(*parts)
 
 
@@ -151,7 +151,7 @@ def test_gradients_by_all_trainable_parameters(backend: str) -> None:
 def test_arguments_of_gradients() -> None:
     with pytest.raises(TypeError, match="WithGradCell takes a cell, not 3"):
         nn.WithGradCell(3)
-    with pytest.raises(TypeError, match="WithLossCell takes cells, not int"):
+    with pytest.raises(TypeError, match="'loss_fn' must be a Cell or a function, but got 3"):
         nn.WithGradCell(Net(), 3)
 
 

@@ -22,9 +22,9 @@ def optimizer() -> Any:
 @pytest.mark.parametrize(
     ("make", "kind", "text"),
     [
-        (lambda: train.Model("net"), TypeError, "The argument 'network' must be a Cell, but got 'net'"),
+        (lambda: train.Model("net"), TypeError, "The argument 'network' must be a Cell or a function, but got 'net'"),
         (lambda: train.Model(NET, "loss", optimizer()), TypeError, "'loss_fn' must be a Cell"),
-        (lambda: train.Model(NET, "loss"), TypeError, "takes cells, not str"),
+        (lambda: train.Model(NET, "loss"), TypeError, "'loss_fn' must be a Cell or a function, but got 'loss'"),
         (lambda: train.Model(NET, LOSS, "sgd"), TypeError, "'optimizer' must be an Optimizer"),
         (lambda: train.Model(NET, LOSS, foo=1), ValueError, "'keep_batchnorm_fp32'.* but got 'foo'"),
         (

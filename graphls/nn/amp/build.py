@@ -12,6 +12,7 @@ from graphls.frontend.tensors.pytree import map_leaves
 from graphls.frontend.trace.casting import in_dtype
 from graphls.ir.types import DType, as_dtype, bfloat16, float16, float32
 from graphls.nn.amp.precision import LEVELS, auto_mixed_precision, keep_normalisation, level_of
+from graphls.nn.called_function import CellOrFunction, as_cell
 from graphls.nn.cell import Cell
 from graphls.nn.loss_scale import DynamicLossScaleManager, LossScaleManager
 from graphls.nn.optimizers.base import Optimizer
@@ -28,14 +29,15 @@ SETTINGS = ("cast_model_type", "keep_batchnorm_fp32", "loss_scale_manager")
 
 
 def build_train_network(
-    network: Cell, optimizer: Optimizer, loss_fn: Cell | None = None, level: str = "O0", boost_level: str = "O0", *,
+    network: CellOrFunction, optimizer: Optimizer, loss_fn: CellOrFunction | None = None, level: str = "O0",
+    boost_level: str = "O0", *,
     accumulate_steps: int = 1, clip_norm: float | None = None, clip_value: float | None = None,
     ema_decay: float | None = None, **kwargs: Any,
 ) -> TrainOneStepCell:  # fmt: skip
     """A training step for a network, in training mode: its loss, its gradients, the optimizer and the loss scale.
 
-    `network` returns predictions for `loss_fn`, or the loss itself without one. The level sets, and a keyword argument
-    overrides:
+    `network` returns predictions for `loss_fn`, or the loss itself without one; either may be a function of tensors.
+    The level sets, and a keyword argument overrides:
 
     - `cast_model_type`: the dtype in which the network computes, float16 under O2 and O3, else float32. A 16-bit one
       casts the entire network; without one, O1 and auto are those of `auto_mixed_precision`. Predictions of a network
@@ -69,7 +71,7 @@ def build_train_network(
         >>> bool(overflow), float(scale)
         (False, 1024.0)
     """
-    _check_parts(network, optimizer, loss_fn)
+    network, loss_fn = _checked_parts(network, optimizer, loss_fn)
     _check_levels(level, boost_level)
     _check_settings(kwargs)
     updates = Updates("build_train_network", accumulate_steps, clip_norm, clip_value, ema_decay)
@@ -134,13 +136,12 @@ def _scaling(network: Cell, optimizer: Optimizer, scale: Cell, updates: Updates)
     return TrainOneStepWithLossScaleAndUpdatesCell(network, optimizer, scale, updates)
 
 
-def _check_parts(network: object, optimizer: object, loss_fn: object) -> None:
-    if not isinstance(network, Cell):
-        raise GraphTypeError(f"The argument 'network' must be a Cell, but got {network!r}.")
+def _checked_parts(network: object, optimizer: object, loss_fn: object) -> tuple[Cell, Cell | None]:
+    """The network and the loss as cells; raises GraphTypeError for parts of other kinds."""
+    network = as_cell(network, "network")
     if not isinstance(optimizer, Optimizer):
         raise GraphTypeError(f"The argument 'optimizer' must be an Optimizer, but got {optimizer!r}.")
-    if loss_fn is not None and not isinstance(loss_fn, Cell):
-        raise GraphTypeError(f"The argument 'loss_fn' must be a Cell, but got {loss_fn!r}.")
+    return network, None if loss_fn is None else as_cell(loss_fn, "loss_fn")
 
 
 def _check_levels(level: object, boost_level: object) -> None:
