@@ -1,19 +1,28 @@
-"""Write the table of calls with two meanings in docs/differences.md, from the list that warns of them."""
+"""Write the tables of docs/differences.md: calls with two meanings, and what is not offered, from the code's lists."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
+from graphls.base.refusals import REFUSALS
 from graphls.frontend.names.traps import TRAPS
 
 PAGE = Path(__file__).parents[1] / "docs" / "differences.md"
-_TABLE = re.compile(r"(<!-- traps: .*? -->\n).*?(<!-- end -->)", re.DOTALL)
+_TABLE = re.compile(r"(<!-- (traps|refusals): [^\n]*? -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def filled(page: str) -> str:
-    """The page with the current calls."""
-    return _TABLE.sub(lambda match: f"{match[1]}{listed()}{match[2]}", page)
+    """The page with the current tables."""
+    tables = {"traps": listed, "refusals": refused}
+    return _TABLE.sub(lambda match: f"{match[1]}{tables[match[2]]()}{match[3]}", page)
+
+
+def refused() -> str:
+    """A table of what is not offered."""
+    lines = ["| not offered | reason | instead |", "|---|---|---|"]
+    lines += [f"| {r.what} | {r.reason} | {r.instead} |" for r in REFUSALS.values()]
+    return "\n".join(lines) + "\n"
 
 
 def listed() -> str:

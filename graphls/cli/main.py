@@ -33,11 +33,39 @@ PATTERN = "try rewrites or a pattern first: a Python file, a file of two graphs 
 EXEC = "Run a program as Python does, with every import of mindspore resolved to graphls; its exit code is the result."
 
 
+CLOSED_PIPE = 128 + 13
+"""The exit code that shells give programs which end because nobody reads their output any more (SIGPIPE)."""
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns 0, 1 after an error (one line on stderr) and 2 for wrong usage.
 
-    `diff` returns as the program of that name does: 0 for graphs that are alike, 1 for others, 2 after an error.
+    `diff` returns as the program of that name does: 0 for graphs that are alike, 1 for others, 2 after an error. A
+    command whose reader has left, as in `graphls doctor | head -1`, ends without a word and returns 141.
     """
+    try:
+        try:
+            return _run(arguments)
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()
+    except BrokenPipeError:
+        _discard_output()
+        return CLOSED_PIPE
+
+
+def _discard_output() -> None:
+    """Let what is still in the buffers of the output go nowhere, so that Python can flush them at its end."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except BrokenPipeError:
+            os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     count = _program_index(arguments) + 1 if arguments[:1] == ["exec"] else len(arguments)
     options = _parser().parse_args(arguments[:count])
@@ -45,6 +73,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options.arguments = arguments[count:]
     try:
         return int(options.command(options))
+    except BrokenPipeError:
+        raise
     except (GraphlsError, OSError, ImportError) as error:
         if was_interrupted(error):
             raise KeyboardInterrupt from None

@@ -10,6 +10,7 @@ import numpy as np
 from graphls import ops
 from graphls.base.checks import positive_int
 from graphls.base.errors import GraphTypeError, GraphValueError
+from graphls.base.refusals import refusal
 from graphls.base.reporting import warn
 from graphls.frontend.tensors.parameter import Parameter, ParameterTuple
 from graphls.frontend.tensors.tensor import Tensor, TensorLike
@@ -152,7 +153,7 @@ class AutoBoost:
             known = ", ".join(LEVELS)
             raise GraphValueError(f"A level of boost is one of {known}, not {level!r}.")
         if level != "O0":
-            warn(f"Boost is not supported, so the level {level} has no effect.")
+            warn(refusal("boost", f"level={level!r}, which has no effect"))
         self.level, self.boost_config_dict = level, boost_config_dict
 
     def network_auto_process_train(self, network: Cell, optimizer: Optimizer) -> tuple[Cell, Optimizer]:

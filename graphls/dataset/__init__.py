@@ -3,6 +3,7 @@
 from typing import Any as _Any
 
 from graphls.base.errors import GraphAttributeError as _GraphAttributeError
+from graphls.base.refusals import refusal as _refusal
 from graphls.dataset import config, text, transforms, vision
 from graphls.dataset.columns import Schema
 from graphls.dataset.mindrecord.reader import MindDataset
@@ -77,4 +78,6 @@ def __getattr__(name: str) -> _Any:
     """Raise GraphAttributeError, with the closest name as a suggestion."""
     if name.startswith("_"):
         raise AttributeError(name)
+    if name == "DatasetCache":
+        raise _GraphAttributeError(_refusal("dataset caches", name))
     raise _GraphAttributeError(f"graphls.dataset has no {name!r}{_nearest(name, __all__)}.")

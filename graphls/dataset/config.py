@@ -10,6 +10,7 @@ from inspect import signature
 from typing import Any, TypeVar, cast
 
 from graphls.base.errors import GraphValueError
+from graphls.base.refusals import refusal
 from graphls.base.sharing import settings
 from graphls.dataset import checks
 from graphls.dataset.checks import MOST_WORKERS
@@ -226,8 +227,7 @@ def set_error_samples_mode(error_samples_mode: ErrorSamplesMode) -> None:
     Raises GraphTypeError for anything but a mode, GraphValueError for the other modes.
     """
     if checks.choice("error_samples_mode", error_samples_mode, ErrorSamplesMode) is not ErrorSamplesMode.RETURN:
-        text = f"A row that fails ends the pass; {error_samples_mode.name} is not offered, filter such rows out before."
-        raise GraphValueError(text)
+        raise GraphValueError(refusal("bad rows", f"ErrorSamplesMode.{error_samples_mode.name}"))
 
 
 def get_error_samples_mode() -> ErrorSamplesMode:

@@ -19,8 +19,9 @@ def create(name: str, members: Sequence[int]) -> Group:
     everyone = world()
     numbers = tuple(members)
     if not numbers or len(set(numbers)) < len(numbers) or not set(numbers) <= set(everyone.members):
-        text = f"The ranks of a group are different numbers below {everyone.size}"
-        raise GraphValueError(f"{text}, not {list(members)}.")
+        text = f"The ranks of a group are different numbers below {everyone.size}, as many processes as were started"
+        count = max([*numbers, 1]) + 1
+        raise GraphValueError(f"{text}, not {list(members)}; `mpiexec -n {count} python script.py` starts more.")
     if everyone.comm is None:
         group = Group(name, numbers, 0)
     else:

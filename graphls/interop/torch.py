@@ -9,6 +9,7 @@ from typing import Any
 from graphls.base.checks import boolean
 from graphls.base.errors import GraphValueError
 from graphls.base.files.files import as_path, write_bytes
+from graphls.base.refusals import refusal
 from graphls.frontend.names.traps import EPSILON, MOMENTUM, CallArguments, Trap, warn_where
 from graphls.interop.formats import safetensors as safetensors_format
 from graphls.interop.matching import (
@@ -174,10 +175,7 @@ def _projection(name: str, tensors: Tensors) -> str:
     if of == name or of not in tensors.arrays:
         return ""
     size = tensors.arrays[of].shape[0]
-    return (
-        f"; {of!r} is of an LSTM with proj_size={size}, and nn.LSTM projects nothing: write that as a cell, of "
-        "nn.LSTMCell and nn.Dense"
-    )
+    return f"; {of!r} is of an LSTM with proj_size={size}, and {refusal('projections').rstrip('.')}"
 
 
 def _report(

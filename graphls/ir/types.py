@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from graphls.base.errors import GraphTypeError, GraphValueError
+from graphls.base.refusals import refusal
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,6 +122,8 @@ def as_dtype(value: DTypeLike | None) -> DType:
         dtype = None
     if dtype is None:
         names = ", ".join(d.long_name for d in DTYPES if d is not token)
+        if "complex" in str(value):
+            raise GraphTypeError(refusal("complex numbers", repr(value)))
         raise GraphTypeError(f"{value!r} is not a dtype that graphls has; use one of {names}.")
     return dtype
 

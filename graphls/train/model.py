@@ -8,6 +8,7 @@ from typing import Any
 
 from graphls.base.checks import boolean
 from graphls.base.errors import GraphRuntimeError, GraphValueError
+from graphls.base.refusals import refusal
 from graphls.base.reporting import warn
 from graphls.ir.engines import check_engine
 from graphls.nn.called_function import CellOrFunction, as_cell
@@ -243,8 +244,7 @@ class Model:
         MindSpore Lite. Raises GraphValueError for another backend.
         """
         if backend is not None:
-            message = f"predict runs where the network does, so the backend is None, not {backend!r}."
-            raise GraphValueError(message)
+            raise GraphValueError(refusal("other runtimes", f"backend={backend!r}"))
         with self._weights("Model.predict", use_ema)():
             return self._predicting.find(self._predictions, predict_data)(*predict_data)
 

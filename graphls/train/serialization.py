@@ -11,6 +11,7 @@ from typing import Any
 from graphls.base.checks import boolean
 from graphls.base.errors import GraphFileError, GraphTypeError, GraphValueError
 from graphls.base.files.files import read_bytes, write_parts
+from graphls.base.refusals import refusal
 from graphls.base.reporting import checked, warn
 from graphls.frontend.tensors.parameter import Parameter
 from graphls.interop.formats import checkpoint as checkpoint_format
@@ -208,9 +209,7 @@ def _refuse_encryption(function: str, key: object) -> None:
         return
     if not isinstance(key, bytes):
         raise GraphTypeError(f"For {function!r}, a key is bytes or None, but got {type(key)}.")
-    raise GraphValueError(
-        f"For {function!r}, encryption is not offered; leave the key out, and encrypt the file or its disk instead.",
-    )
+    raise GraphValueError(refusal("encryption", f"the key of {function!r}"))
 
 
 def _prefixes(name: str, prefix: object) -> tuple[str, ...] | None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from graphls.base.checks import not_negative_int, positive_int
 from graphls.base.errors import GraphTypeError, GraphValueError
+from graphls.base.refusals import refusal
 from graphls.nn.amp.build import build_train_network
 from graphls.nn.cell import Cell
 from graphls.nn.loss_scale import LossScaleManager
@@ -32,9 +33,9 @@ def check_settings(
             raise GraphValueError(text)
     for name, level in {"boost_level": boost_level, "acc_level": settings.get("acc_level", "O0")}.items():
         if level != "O0":
-            raise GraphValueError(f"There is no boost, so {name!r} is 'O0', not {level!r}.")
+            raise GraphValueError(refusal("boost", f"{name}={level!r}"))
     if settings.get("boost_config_dict"):
-        raise GraphValueError("There is no boost, so 'boost_config_dict' is empty.")
+        raise GraphValueError(refusal("boost", "a 'boost_config_dict'"))
     needing = {"loss_scale_manager": settings.get("loss_scale_manager"), "amp_level": amp_level != "O0"}
     needing |= {name: value != UPDATES[name] for name, value in updates.items()}
     for name, is_set in needing.items():

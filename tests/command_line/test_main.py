@@ -228,3 +228,14 @@ def test_doctor_sees_two_runtimes(monkeypatch: pytest.MonkeyPatch, capsys: pytes
     monkeypatch.setattr("graphls.runtime.onnxruntime.runtime.package_version", lambda package: "1.0")
     assert main(["doctor"]) == 1
     assert "and onnxruntime-openvino are installed and overwrite each other" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("arguments", [["opt", "--list"], ["doctor"]])
+def test_a_command_ends_quietly_when_nobody_reads_its_output(arguments: list[str]) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "graphls", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None and process.stderr is not None
+    process.stdout.close()
+    assert (process.stderr.read(), process.wait(600)) == (b"", 141)
+    process.stderr.close()

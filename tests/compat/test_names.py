@@ -195,7 +195,7 @@ def test_boosted_steps_are_those_of_nn() -> None:
     assert train(boost.BoostTrainOneStepWithLossScaleCell, scale) == train(nn.TrainOneStepWithLossScaleCell, scale)
     net = nn.Dense(1, 1)
     assert boost.AutoBoost("O0").network_auto_process_train(net, 1) == (net, 1)
-    with pytest.warns(UserWarning, match="Boost is not supported, so the level O1 has no effect"):
+    with pytest.warns(UserWarning, match="does not offer the levels of boost .level='O1', which has no effect"):
         boost.AutoBoost("O1")
 
 

@@ -122,7 +122,7 @@ def test_settings_of_several_devices_are_those_of_one_with_one_warning() -> None
 
     try:
         init("nccl")
-        with pytest.warns(UserWarning, match="trains on one device in one process; device_num=8") as caught:
+        with pytest.warns(UserWarning, match="One process was started, so device_num=8") as caught:
             ms.set_auto_parallel_context(parallel_mode="data_parallel", device_num=8, gradients_mean=True)
             ms.set_auto_parallel_context(parallel_mode=ms.ParallelMode.SEMI_AUTO_PARALLEL, global_rank=3)
         assert len(caught) == 1

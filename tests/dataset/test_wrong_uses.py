@@ -87,7 +87,7 @@ PAIRS = ds.GeneratorDataset([(1, 2)], ["a", "b"])
         (lambda: ROWS.map([]), ValueError, "The list operations must not be empty"),
         (lambda: ROWS.map(abs, "label"), ValueError, "map names 'label', and the columns here are \\['x'\\]"),
         (lambda: PAIRS.map(abs, "a", "b"), ValueError, "The columns after map has a name twice"),
-        (lambda: ROWS.map(abs, cache=3), TypeError, "cache is not offered by map"),
+        (lambda: ROWS.map(abs, cache=3), TypeError, "does not offer caches of rows"),
         (lambda: ROWS.filter(True), TypeError, "predicate with value .* is not a function"),
         (lambda: ROWS.shuffle(1), ValueError, "Input buffer_size is not within"),
         (lambda: ROWS.shuffle(True), TypeError, "Argument buffer_size with value"),

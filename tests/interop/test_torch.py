@@ -198,7 +198,7 @@ def test_an_lstm_that_projects_its_hidden_states_is_refused(prefix: str, hidden:
     layer = nn.LSTM(4, hidden)
     net = nn.SequentialCell(OrderedDict(lstm=layer)) if prefix else layer
     before = values(net)
-    told = rf"'{prefix}weight_hr_l0' is of an LSTM with proj_size=3, and nn.LSTM projects nothing: write that as a cell"
+    told = rf"'{prefix}weight_hr_l0' is of an LSTM with proj_size=3, and graphls does not offer projections"
     for strict in (True, False):
         with pytest.raises(ValueError, match=told):
             load_state_dict(net, weights, strict=strict)

@@ -62,7 +62,7 @@ def test_layouts(layout: str, axes: tuple[int, ...]) -> None:
     [
         ({"input_layout": "TND"}, "takes the layouts BNSD, BSND, BSH, SBH and sparse modes 0 to 4, not 'TND'"),
         ({"sparse_mode": 5}, "sparse modes 0 to 4, not 'BNSD' and 5"),
-        ({"prefix": [1]}, "takes no 'prefix' here"),
+        ({"prefix": [1]}, r"flash_attention_score \('prefix'\); give attn_mask"),
         ({"head_num": 3}, "cannot be 3"),
         ({"input_layout": "BSH"}, "has 3 axes"),
     ],

@@ -348,7 +348,7 @@ WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"exception_save": 1}, GraphTypeError, "exception_save"),
     ({"crc_check": 1}, GraphTypeError, "crc_check"),
     ({"remove_redundancy": 1}, GraphTypeError, "remove_redundancy"),
-    ({"enc_key": b"0"}, GraphValueError, "encryption is not offered"),
+    ({"enc_key": b"0"}, GraphValueError, "does not offer encrypted files"),
     ({"format": "pt"}, GraphValueError, "'format' must be one of"),
     ({"format": "safetensors", "crc_check": True}, GraphValueError, "'crc_check'"),
 ]

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from graphls.base.errors import GraphRuntimeError, GraphValueError
+from graphls.base.refusals import refusal
 from graphls.dataset import checks
 from graphls.dataset.checks import type_error
 from graphls.dataset.columns import Array
@@ -328,7 +329,7 @@ class FileReader:
         self, file_name: Paths, num_consumer: int = 4, columns: Sequence[str] | None = None, operator: object = None
     ) -> None:
         if operator is not None:
-            raise GraphValueError("FileReader has no operators; leave out the argument.")
+            raise GraphValueError(refusal("file operators"))
         self._source = MindRecordSource(file_name, columns or None)
 
     def get_next(self) -> Iterator[Row]:

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from graphls.base.errors import GraphAttributeError, GraphIndexError, GraphTypeError, GraphValueError
+from graphls.base.refusals import refusal
 from graphls.base.text.html import Page
 from graphls.base.text.plain import shown
 from graphls.base.text.tables import Table
@@ -115,9 +116,9 @@ class Dataset(Node):
         Raises GraphTypeError and GraphValueError for wrong arguments, and for `cache` and `callbacks`, which are not
         offered.
         """
-        for name, value in (("cache", cache), ("callbacks", callbacks)):
+        for key, value in (("dataset caches", cache), ("map callbacks", callbacks)):
             if value is not None:
-                raise GraphTypeError(f"{name} is not offered by map; leave it out.")
+                raise GraphTypeError(refusal(key))
         node = _node(
             "map", self, operations, input_columns, output_columns, num_parallel_workers, python_multiprocessing
         )

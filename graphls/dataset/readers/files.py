@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from graphls.base.errors import GraphlsError, GraphRuntimeError, GraphValueError
+from graphls.base.refusals import refusal
 from graphls.dataset import checks
 from graphls.dataset.checks import boolean, string, type_error
 from graphls.dataset.columns import StrPath
@@ -244,7 +245,7 @@ class Files(GeneratorDataset):
         shuffle: bool | None, sampler: SamplerLike | None, num_shards: int | None, shard_id: int | None,
     ) -> None:  # fmt: skip
         if cache is not None:
-            raise GraphValueError("There is no cache for data sets of files; leave out the argument.")
+            raise GraphValueError(refusal("dataset caches"))
         super().__init__(
             source, source.columns, num_samples=num_samples, shuffle=shuffle, sampler=sampler, num_shards=num_shards,
             shard_id=shard_id, num_parallel_workers=1 if num_parallel_workers is None else num_parallel_workers,

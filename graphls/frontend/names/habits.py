@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from graphls.base.refusals import refusal
 from graphls.ir.registry import nearest
 
 _GRADIENTS = "gradients are taken by graphls.value_and_grad(network, None, weights), or by nn.TrainOneStepCell"
@@ -50,7 +51,11 @@ PACKAGE = {
     "init": "initial values are in graphls.initializer",
     "lr_scheduler": "schedules are cells and lists such as nn.CosineDecayLR and nn.piecewise_constant_lr",
 }  # fmt: skip
-NAMESPACE = {**PACKAGE, "Parameter": "use graphls.Parameter", "Tensor": "use graphls.Tensor"}
+_PARALLEL = refusal("division of networks").rstrip(".")
+NAMESPACE = {
+    **PACKAGE, "Parameter": "use graphls.Parameter", "Tensor": "use graphls.Tensor",
+    "shard": _PARALLEL, "PipelineCell": refusal("pipelines").rstrip("."), "MicroBatchInterleaved": _PARALLEL,
+}  # fmt: skip
 """Advice for names that `graphls.nn` and `graphls.ops` do not have."""
 TORCH = {
     "linear": "nn.Dense", "bilinear": "nn.BiDense", "lstm": "nn.LSTM", "gru": "nn.GRU", "rnn_tanh": "nn.RNN",
@@ -70,6 +75,7 @@ KEYWORDS = {
     "in_features": "it is called in_channels", "out_features": "it is called out_channels",
     "track_running_stats": "use_batch_statistics says which statistics are used", "dim": "it is called axis",
     "params": "they are the first argument", "affine": "parameters are left out by requires_grad",
+    "proj_size": refusal("projections").rstrip("."),
 }  # fmt: skip
 """Advice for keyword arguments, given only where a class has no argument of that name."""
 

@@ -31,6 +31,7 @@ import numpy as np
 
 from graphls.base.errors import GraphTypeError, GraphValueError
 from graphls.base.files.wire import as_bytes, bytes_field, bytes_head, fields, number_field, numbers, signed
+from graphls.base.refusals import refusal
 from graphls.ir.types import DTYPES, DType, as_dtype, bool_, token
 
 Entry = np.ndarray[Any, Any] | str
@@ -140,7 +141,7 @@ def _pieces(content: memoryview) -> Iterator[tuple[str, Piece]]:
             raise GraphValueError(f"it has a field {number}, which checkpoints do not have")
         parts = _message(as_bytes(value, "value"), {1: "tag", 2: "tensor", 3: "maptensor"})
         if "maptensor" in parts:
-            raise GraphValueError("it holds a map parameter (a hash table), which is not offered")
+            raise GraphValueError(refusal("hash tables").rstrip("."))
         yield _text(_required(parts, "tag")), _piece(_required(parts, "tensor"))
 
 

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from graphls.base.errors import GraphTypeError, GraphValueError
+from graphls.base.refusals import refusal
 from graphls.base.reporting import warn
 from graphls.frontend.tensors.pytree import map_leaves
 from graphls.frontend.trace.casting import in_dtype
@@ -152,7 +153,7 @@ def _check_levels(level: object, boost_level: object) -> None:
     if level not in LEVELS:
         raise GraphValueError(f"The 'level' should be in : {list(LEVELS)}, but got {level!r}.")
     if boost_level != "O0":
-        raise GraphValueError(f"There is no boost, so 'boost_level' is 'O0', not {boost_level!r}.")
+        raise GraphValueError(refusal("boost", f"boost_level={boost_level!r}"))
 
 
 def _check_settings(settings: Mapping[str, object]) -> None:

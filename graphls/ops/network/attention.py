@@ -8,6 +8,7 @@ import numpy as np
 
 from graphls.base.checks import optional, positive_int, probability, python_number
 from graphls.base.errors import GraphTypeError, GraphValueError
+from graphls.base.refusals import refusal
 from graphls.frontend.tensors import dispatch
 from graphls.frontend.tensors.tensor import Tensor, TensorLike
 from graphls.ops.arrays.shapes import broadcast_to, expand_dims, reshape, transpose
@@ -117,7 +118,7 @@ def flash_attention_score(
     unsupported |= {"actual_seq_qlen": actual_seq_qlen, "actual_seq_kvlen": actual_seq_kvlen}
     for name, argument in unsupported.items():
         if argument is not None:
-            raise GraphValueError(f"flash_attention_score takes no {name!r} here; leave it out.")
+            raise GraphValueError(refusal("attention masks", repr(name)))
     if input_layout not in ORDERS or sparse_mode not in range(5):
         text = f"layouts {', '.join(ORDERS)} and sparse modes 0 to 4, not {input_layout!r} and {sparse_mode!r}"
         raise GraphValueError(f"flash_attention_score takes the {text}.")

@@ -9,6 +9,7 @@ from typing import Any
 
 from graphls.base.checks import integer, optional, positive, positive_int
 from graphls.base.errors import GraphIndexError, GraphTypeError, GraphValueError
+from graphls.base.refusals import refusal
 from graphls.frontend.tensors import dispatch
 from graphls.frontend.tensors.parameter import Parameter
 from graphls.frontend.tensors.tensor import Tensor, TensorLike
@@ -396,7 +397,7 @@ def _lstm(
     has_bias: bool, bidirectional: bool, dropout: float, proj_size: int = 0,
 ) -> tuple[Tensor, ...]:  # fmt: skip
     if proj_size:
-        raise GraphValueError(f"LSTM has no projection: 'proj_size' is 0, not {proj_size!r}.")
+        raise GraphValueError(refusal("projections", f"proj_size={proj_size!r}"))
     results = lstm(input, h, c, w, hidden_size, num_layers, bool(bidirectional), dropout)
     reserved = zeros((1, 1), results[0].dtype)
     return (*results, reserved, reserved)

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 from graphls.base.errors import GraphRuntimeError, GraphTypeError, GraphValueError
+from graphls.base.refusals import refusal
 from graphls.base.reporting import warn
 from graphls.base.sharing.settings import Settings
 from graphls.distributed.world import world
@@ -92,9 +93,7 @@ def set_auto_parallel_context(**kwargs: object) -> None:
         elif OneRank.is_forced and world().size == 1:
             _warn_once(name, value)
         else:
-            raise GraphRuntimeError(
-                f"{_existing_ranks()}, where {name} is {_fixed(name)!r}, not {value!r}.",
-            )
+            raise GraphRuntimeError(_refusal(name, value))
     _settings.update(accepted)
 
 
@@ -124,10 +123,9 @@ def _check_optimizer(config: dict[str, Any]) -> None:
         if name == "parallel_optimizer_threshold" and (type(value) is not int or value < 0):
             raise GraphValueError(f"The {name} is a number of KB, 0 or more, not {value!r}.")
         if name == "optimizer_level" and value != "level1":
-            text = f"graphls divides the states of optimizers among ranks, which is 'level1', not {value!r}"
-            raise GraphRuntimeError(f"{text}: gradients and parameters stay whole.")
+            raise GraphRuntimeError(refusal("division of weights", f"optimizer_level={value!r}"))
         if name == "optimizer_weight_shard_size" and value not in (-1, world().size):
-            text = f"graphls divides the states of optimizers among all {world().size} ranks"
+            text = f"The states of optimizers are divided among all processes that were started, {world().size}"
             raise GraphRuntimeError(f"{text}, not among {value!r}; leave {name} out.")
 
 
@@ -167,17 +165,32 @@ def _fixed(name: str) -> Any:
     return {"device_num": world().size, "global_rank": world().rank}.get(name, DEFAULTS[name])
 
 
-def _existing_ranks() -> str:
-    if world().size == 1:
-        return "graphls trains on one device in one process"
-    return f"graphls trains in {world().size} processes, of which this is rank {world().rank}"
+def _refusal(name: str, value: object) -> str:
+    """The error sentence for a setting that needs other ranks than exist, or divides a network."""
+    if name == "device_num":
+        started = "one was" if world().size == 1 else f"{world().size} were"
+        return f"device_num is the number of processes that were started, and {started}, not {value}; {_start(value)}."
+    if name == "global_rank":
+        number = f"global_rank is the number of this process among those that mpiexec has started, {world().rank} of"
+        return f"{number} {world().size}, not {value}; leave it out, and {_start(4)}."
+    return refusal("pipelines" if name == "pipeline_stages" else "division of networks", f"{name}={value!r}")
+
+
+def _start(count: object) -> str:
+    """The advice to start a script in so many processes."""
+    program = "python -m graphls exec" if OneRank.is_forced else "python"
+    return f"start the script by `mpiexec -n {count} {program} script.py`"
 
 
 def _warn_once(name: str, value: object) -> None:
     with _settings.lock:
         before, OneRank.left_out = OneRank.left_out, {**OneRank.left_out, name: value}
     if not before:
-        warn(f"graphls trains on one device in one process; {name}={value!r} and what else means several is left out.")
+        count = value if name == "device_num" else 4
+        warn(
+            f"One process was started, so {name}={value!r} and what else means several is left out; to train data in "
+            f"parallel, {_start(count)}."
+        )
 
 
 def get_auto_parallel_context(attr_key: str) -> Any:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from graphls.base.errors import GraphTypeError, GraphValueError
+from graphls.base.refusals import refusal
 from graphls.step.export.dynamic_axes import DynamicAxes
 from graphls.step.export.inference import inference_model
 
@@ -72,12 +73,10 @@ def _check(net: object, file_name: object, file_format: object, options: Mapping
     if not isinstance(file_name, (str, os.PathLike)):
         raise GraphTypeError(f"For 'export', 'file_name' must be a string, but got {file_name!r}.")
     for name in options:
-        advice = "; an ONNX file is not encrypted, leave it out" if name in ("enc_key", "enc_mode") else ""
-        raise GraphTypeError(f"export to ONNX has no argument {name!r}{advice}.")
+        if name in ("enc_key", "enc_mode"):
+            raise GraphTypeError(refusal("encryption", f"the {name!r} of 'export'"))
+        raise GraphTypeError(f"export to ONNX has no argument {name!r}.")
     if file_format not in FORMATS:
         raise GraphValueError(f"For 'export', 'file_format' must be one of {list(FORMATS)}, but got {file_format!r}.")
     if file_format != "ONNX":
-        raise GraphValueError(
-            f'The format {file_format} is MindSpore\'s own and not offered; use file_format="ONNX", which MindSpore '
-            "Lite converts, or save_checkpoint for the weights alone.",
-        )
+        raise GraphValueError(refusal("formats", f"file_format={file_format!r}"))

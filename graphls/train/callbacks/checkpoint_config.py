@@ -6,6 +6,7 @@ from typing import Any
 
 from graphls.base.checks import boolean, not_negative_int
 from graphls.base.errors import GraphTypeError, GraphValueError
+from graphls.base.refusals import refusal
 from graphls.frontend.tensors.tensor import Tensor
 from graphls.nn.cell import Cell
 from graphls.train.serialization import FORMATS
@@ -65,7 +66,7 @@ class CheckpointConfig:
         self.remove_redundancy = _flag("remove_redundancy", remove_redundancy)
         self.map_param_inc = _flag("map_param_inc", map_param_inc)  # of MapParameters, of which there are none
         if enc_key is not None:
-            raise _wrong(GraphValueError, "encryption is not offered, so there can be no 'enc_key'")
+            raise GraphValueError(refusal("encryption", "the 'enc_key' of 'CheckpointConfig'"))
         self.enc_key, self.enc_mode = enc_key, enc_mode
         if format not in FORMATS:
             raise _wrong(GraphValueError, f"the 'format' must be one of {list(FORMATS)}, but got {format!r}")

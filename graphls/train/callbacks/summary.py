@@ -20,6 +20,7 @@ import numpy as np
 from graphls.base.checks import boolean, positive_int
 from graphls.base.errors import GraphFileError, GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.base.files.files import as_path
+from graphls.base.refusals import refusal
 from graphls.base.reporting import load_package
 from graphls.train.callbacks.callback import Callback, RunContext, scalars_of
 
@@ -307,7 +308,7 @@ def _checked_data(specified: object) -> dict[str, Any]:
             text = f"SummaryCollector collects {known}, and no {name!r}."
             raise GraphValueError(text)
         if name in NOT_COLLECTED and value:
-            raise GraphValueError(f"SummaryCollector cannot collect {name!r}; leave it out.")
+            raise GraphValueError(refusal("summaries", repr(name)))
     return specified
 
 

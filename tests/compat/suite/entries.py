@@ -467,7 +467,7 @@ def test_a_metric_is_called():
 
 def test_options_that_change_nothing_or_are_refused(tmp_path):
     assert ms.Model(nn.Dense(2, 3)).predict(ONES, backend=None).shape == (1, 3)
-    with pytest.raises(TypeError, match="an ONNX file is not encrypted"):
+    with pytest.raises(TypeError, match="does not offer encrypted files"):
         ms.export(nn.Dense(2, 3), ONES, file_name=str(tmp_path / "net"), file_format="ONNX", enc_key=b"0" * 16)
 
 
