@@ -185,7 +185,7 @@ class OnnxCell(Cell):
         count = len(self.program.main.nodes)
         operators = f"{count} operator{'' if count == 1 else 's'}"
         parameters: dict[str, Any] = self._params
-        return [operators, *described(parameters, self._frozen_reasons, others)]
+        return [operators, *described(parameters, self._frozen_reasons, others, self.program.absent)]
 
 
 class _WithSources(Cell):

@@ -124,6 +124,8 @@ class Program:
     stored: list[Stored]
     is_dynamic: bool = False
     """Whether there are operators whose results have data-dependent shapes."""
+    absent: Sequence[str] = ()
+    """Parameters of the exported program that are not in the model under their names (`importing.signature`)."""
 
 
 def program_of(model: ModelProto, folder: Path | None, outputs: Sequence[str] | None = None) -> Program:
@@ -134,7 +136,7 @@ def program_of(model: ModelProto, folder: Path | None, outputs: Sequence[str] | 
     reader = _Reader(functions, folder, Signature.of(model))
     main = reader.graph(model.graph, versions or {"": 1}, (7, 0), outputs)
     types = {text_of(info.name): info.type for info in model.graph.input}
-    return Program(main, types, reader.faults, reader.stored, reader.is_dynamic)
+    return Program(main, types, reader.faults, reader.stored, reader.is_dynamic, reader.signature.absent)
 
 
 def _collects(node: OnnxNode) -> bool:

@@ -109,9 +109,12 @@ MOST_LISTED = 3
 
 
 def described(
-    parameters: Mapping[str, Parameter], reasons: Mapping[str, str], others: Iterable[Stored]
+    parameters: Mapping[str, Parameter], reasons: Mapping[str, str], others: Iterable[Stored], absent: Sequence[str]
 ) -> list[str]:
-    """A line on the parameters that are trained, on those that are not by reason, and on constants of other kinds."""
+    """A line on the parameters that are trained, on those that are not by reason, and on constants of other kinds.
+
+    Another line is about absent parameters (`Signature.absent`).
+    """
     trained = [name for name, parameter in parameters.items() if parameter.requires_grad]
     noun = "1 tensor" if len(trained) == 1 else f"{len(trained)} tensors"
     size = sum(parameters[name].size for name in trained)
@@ -124,6 +127,7 @@ def described(
         "trained": [f"{noun} of {size:,} elements ({_few(trained)})" if trained else "nothing"],
         "frozen": [f"{reason} ({len(names)}: {_few(names)})" for reason, names in frozen.items()],
         "constants": [f"{what} ({count})" for what, count in sorted(literals.items())],
+        "absent": [f"{len(absent)} ({_few(absent)}), which the exporter tied, merged or fused"] if absent else [],
     }
     return [f"{label}: {', '.join(parts)}" for label, parts in lines.items() if parts]
 

@@ -35,12 +35,13 @@ def exported() -> ModelProto:
     proto = model(nodes, [tensor("x", ["n", 3])], ["y"], constants, producer_name="pytorch")
     kinds = {"weight": "PARAMETER", "scale": "PARAMETER", "frequencies": "BUFFER", "literal": "CONSTANT_TENSOR"}
     metadata = {name: (KIND, kind) for name, kind in kinds.items()}
-    metadata |= {"from_buffer": (FOLDED, "['table', 'val_0']"), "from_weight": (FOLDED, "['table', 'weight']")}
+    metadata |= {"from_buffer": (FOLDED, "['table', 'val_0']"), "from_weight": (FOLDED, "['table', 'val_1', 'weight']")}
     for name, (key, value) in metadata.items():
         info = helper.make_tensor_value_info(name, FLOAT, constants[name].shape)
         info.metadata_props.add(key=key, value=value)
         proto.graph.value_info.append(info)
-    text = "\n# inputs\np_weight: PARAMETER target='weight'\nb_table: BUFFER target='table' persistent=True\n"
+    text = "\n# inputs\np_weight: PARAMETER target='weight'\np_tied: PARAMETER target='tied'\n"
+    text += "p_folded: PARAMETER target='val_1'\nb_table: BUFFER target='table' persistent=True\n"
     proto.graph.metadata_props.add(key=SIGNATURE, value=text)
     return proto
 
@@ -105,6 +106,7 @@ def test_printing_says_what_is_frozen_and_why() -> None:
         "  7 operators",
         "  trained: 3 tensors of 7 elements (weight, from_weight, scale)",
         "  frozen: buffers (2: frequencies, from_buffer), constants (2: literal, ones)",
+        "  absent: 1 (tied), which the exporter tied, merged or fused",
         ")",
     ]
     net = graphls.onnx.load(exported(), trainable=["weight", "scale"], frozen="scale")
