@@ -72,9 +72,9 @@ def _lines(path: str) -> Iterator[str]:
         yield f"{path} = {main}"
     elif isinstance(item, types.ModuleType):
         yield f"{path}: module {item.__name__}" if item.__name__ != path else f"{path}: module"
-    elif inspect.isclass(item):
+    elif inspect.isclass(item) and not typing.get_origin(item):  # Python 3.10 calls list[int] a class
         yield from Listed(path, item).lines
-    elif callable(item) and not reference.is_value(item):
+    elif inspect.isroutine(item):
         yield f"{path}({parameters(item)})"
     else:
         yield f"{path}: {_value(item)}"

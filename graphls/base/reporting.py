@@ -1,4 +1,4 @@
-"""Warnings at the user's line, and GraphlsErrors for exhausted memory, deep recursion and missing packages."""
+"""Warnings at the user's line, of deprecated names too; errors for full memory, deep recursion, missing packages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable
 from functools import wraps
 from importlib import import_module
-from inspect import isfunction
+from inspect import isclass, isfunction
 from typing import Any, TypeVar
 
 from graphls.base.errors import (
@@ -27,14 +27,40 @@ Result = TypeVar("Result")
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def warn(message: str, location: Location | None = None) -> None:
-    """Warn (UserWarning) at the user's line; `location` is the one that the message names, unless it is the same."""
+def warn(message: str, location: Location | None = None, kind: type[Warning] = UserWarning) -> None:
+    """Warn at the user's line; `location` is the one that the message names, unless it is the same."""
     frame: Any = sys._getframe(1)
     depth = 2
     while frame.f_back is not None and is_own(frame.f_code.co_filename):
         frame, depth = frame.f_back, depth + 1
     line = location or user_location()
-    warnings.warn(f"{message} ({line})" if line else message, UserWarning, stacklevel=depth)
+    warnings.warn(f"{message} ({line})" if line else message, kind, stacklevel=depth)
+
+
+def deprecated(since: str, removal: str, instead: str) -> Callable[[Function], Function]:
+    """A decorator for a public function or class: each call warns (DeprecationWarning) at the user's line.
+
+    `since` is the minor version that warns first, such as "1.2", `removal` the major version that drops the name, such
+    as "2.0", and `instead` what to use; the result has the versions as `deprecation`. docs/releases.md has the rules.
+    """
+
+    def decorate(item: Function) -> Function:
+        function: Any = item.__init__ if isclass(item) else item
+        text = f"{item.__qualname__} is deprecated since graphls {since} and leaves with {removal}; use {instead}."
+
+        @wraps(function)
+        def called(*args: Any, **options: Any) -> Any:
+            warn(text, kind=DeprecationWarning)
+            return function(*args, **options)
+
+        result: Any = called
+        if isclass(item):
+            result = item
+            result.__init__ = called
+        result.deprecation = since, removal
+        return result  # type: ignore[no-any-return]
+
+    return decorate
 
 
 def checked(function: Callable[..., Result], *arguments: object) -> Result:

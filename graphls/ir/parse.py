@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from graphls.base.errors import GraphKeyError, GraphTypeError, GraphValueError
@@ -15,13 +16,17 @@ from graphls.ir.types import DTYPES, TOKEN, Type, parse_type
 _WORDS: dict[str, Any] = {"true": True, "false": False, "none": None, "inf": float("inf"), "nan": float("nan")}
 _WORDS |= {dtype.name: dtype for dtype in DTYPES}
 _DEEPEST = 100
+FORM = 1
+"""The version of the text form. The text of another one says so in its first line: `// text form 2`."""
+_FORM = re.compile(r"\s*// text form (\d{1,9})\b")
 
 
 def parse(text: str, *, file: str = "<text>") -> Graph:
     """The graph that `dump` wrote as `text`.
 
     `file` is the name that error messages use. Raises GraphSyntaxError, with line and column, for
-    text that does not parse, and for names that are not defined or defined twice; GraphTypeError for no text.
+    text that does not parse, or is of a newer form, and for names that are not defined or defined twice;
+    GraphTypeError for no text.
 
     Examples:
         >>> import graphls
@@ -35,7 +40,12 @@ def parse(text: str, *, file: str = "<text>") -> Graph:
     """
     if not isinstance(text, str):
         raise GraphTypeError(f"parse takes the text of a graph, not {type(text).__name__}.")
-    return _Parser(text, file).graph()
+    parser = _Parser(text, file)
+    form = _FORM.match(text)
+    if form is not None and int(form[1]) > FORM:
+        newer = f"this is text form {form[1]}, and this graphls reads form {FORM}; install a newer graphls"
+        raise parser.error(newer, form.start(1))
+    return parser.graph()
 
 
 class _Parser(Cursor):

@@ -30,6 +30,8 @@ WHOLE = [
     ("graph @g() {\n  state %s f32[]\n  return\n}", 2, 12, "expected ':' and found 'f32[]'"),
     ('graph @"\\q"() { return }', 1, 7, "is not a valid string"),
     ('graph @"abc() { return }', 1, 7, "'@' was not expected here"),
+    ("// text form 2\ngraph @g() { return }", 1, 14, "form 2, and this graphls reads form 1; install a newer"),
+    ("\n// text form 10, of later\n?", 2, 14, "this is text form 10"),
 ]
 
 LINES = [
