@@ -14,6 +14,7 @@ import numpy as np
 from onnx import TypeProto
 
 from graphls.base.errors import GraphTypeError, GraphValueError
+from graphls.base.text.html import Page
 from graphls.frontend.tensors.parameter import Parameter
 from graphls.frontend.tensors.tensor import Array, TensorLike, is_tensor
 from graphls.frontend.trace.tracer import current_tracer
@@ -173,19 +174,23 @@ class OnnxCell(Cell):
         self._add_fallback()
 
     def extend_repr(self) -> str:
-        return "; ".join(self._described())
+        count = len(self.program.main.nodes)
+        return f"{count} operator{'' if count == 1 else 's'}"
 
     def __repr__(self) -> str:
-        lines = "".join(f"  {line}\n" for line in self._described())
-        return f"{type(self).__name__}(\n{lines})"
+        lines = [self.extend_repr(), *(f"{label}: {text}" for label, text in self._described())]
+        return "\n  ".join([f"{type(self).__name__}(", *lines]) + "\n)"
 
-    def _described(self) -> list[str]:
-        """The number of operators, and the constants that are trained and that are not, with the reasons."""
-        others = [stored for stored in self.program.stored if stored not in self.stored]
-        count = len(self.program.main.nodes)
-        operators = f"{count} operator{'' if count == 1 else 's'}"
+    def _repr_html_(self) -> str:
+        page = Page("Cell", f"{type(self).__name__}: {self.extend_repr()}")
+        page.facts(self._described())
+        return page.text()
+
+    def _described(self) -> list[tuple[str, str]]:
+        """The constants that are trained and that are not, with the reasons."""
         parameters: dict[str, Any] = self._params
-        return [operators, *described(parameters, self._frozen_reasons, others, self.program.absent)]
+        others = [stored for stored in self.program.stored if stored not in self.stored]
+        return described(parameters, self._frozen_reasons, others, self.program.absent)
 
 
 class _WithSources(Cell):

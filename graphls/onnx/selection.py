@@ -110,10 +110,10 @@ MOST_LISTED = 3
 
 def described(
     parameters: Mapping[str, Parameter], reasons: Mapping[str, str], others: Iterable[Stored], absent: Sequence[str]
-) -> list[str]:
-    """A line on the parameters that are trained, on those that are not by reason, and on constants of other kinds.
+) -> list[tuple[str, str]]:
+    """Labels with texts: the parameters that are trained, those that are not by reason, constants of other kinds.
 
-    Another line is about absent parameters (`Signature.absent`).
+    Another one is about absent parameters (`Signature.absent`).
     """
     trained = [name for name, parameter in parameters.items() if parameter.requires_grad]
     noun = "1 tensor" if len(trained) == 1 else f"{len(trained)} tensors"
@@ -129,7 +129,7 @@ def described(
         "constants": [f"{what} ({count})" for what, count in sorted(literals.items())],
         "absent": [f"{len(absent)} ({_few(absent)}), which the exporter tied, merged or fused"] if absent else [],
     }
-    return [f"{label}: {', '.join(parts)}" for label, parts in lines.items() if parts]
+    return [(label, ", ".join(parts)) for label, parts in lines.items() if parts]
 
 
 def _few(names: Sequence[str]) -> str:
