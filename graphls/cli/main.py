@@ -16,6 +16,7 @@ from graphls.cli.doctor import examine
 from graphls.cli.dump import add_dump, read_graph
 from graphls.cli.export import add_export
 from graphls.cli.gradient import add_gradient
+from graphls.cli.parser import Parser
 from graphls.cli.patterns import try_patterns
 from graphls.cli.placement import add_placement
 from graphls.cli.simulate import add_simulate
@@ -104,7 +105,7 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="graphls", description="Training steps as one static graph.")
+    parser: argparse.ArgumentParser = Parser(prog="graphls", description="Training steps as one static graph.")
     commands = parser.add_subparsers(required=True, metavar="command")
     opt = commands.add_parser("opt", help="run passes over a graph in IR text", description=optimize.__doc__)
     opt.set_defaults(command=optimize, refuse=opt.error)

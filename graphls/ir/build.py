@@ -124,6 +124,9 @@ class Builder:
             (self._constants[key],) = self.emit("constant", (), {"value": array}, name="c")
         return self._constants[key]
 
+    const = constant
+    """Another name of `constant`, as rules for ONNX have it."""
+
     def fill(self, value: Any, shape: tuple[int, ...]) -> Value:
         """One number, repeated to a shape."""
         scalar = self.constant(value)

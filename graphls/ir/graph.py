@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from graphls.base.errors import GraphKeyError, GraphTypeError
 from graphls.base.location import Location
 from graphls.ir.registry import Operation, nearest
-from graphls.ir.types import Type
+from graphls.ir.types import DType, Type
 
 PHASES = ("forward", "backward", "check", "update")
 
@@ -36,6 +36,21 @@ class Value:
         self.name = name
         self.type = type
         self.is_state = is_state
+
+    @property
+    def dtype(self) -> DType:
+        """The dtype of its type."""
+        return self.type.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of its type."""
+        return self.type.shape
+
+    @property
+    def rank(self) -> int:
+        """The number of axes of its type."""
+        return self.type.rank
 
     def __repr__(self) -> str:
         return f"{'@' if self.is_state else '%'}{self.name}: {self.type}"

@@ -152,6 +152,11 @@ class Type:
     stacked: bool = False
 
     @property
+    def type(self) -> Type:
+        """The type itself, so that `x.type` means the same in type rules and in gradient rules."""
+        return self
+
+    @property
     def size(self) -> int:
         """The number of elements; of a stack, those of one iteration."""
         return prod(self.shape)

@@ -43,7 +43,7 @@ from graphls.primitives import (
     softmax,
     trigonometric,
 )
-from graphls.primitives.emitter import Emitter
+from graphls.primitives.emitter import Emitter, Operand
 from graphls.primitives.primitive import (
     Array,
     Elementwise,
@@ -60,7 +60,8 @@ from graphls.primitives.primitive import (
 )
 
 __all__ = [
-    "Array", "Builder", "DType", "Elementwise", "Emitter", "FloatElementwise", "Primitive", "Sample", "Type", "Value",
+    "Array", "Builder", "DType", "Elementwise", "Emitter", "FloatElementwise", "Operand", "Primitive", "Sample", "Type",
+    "Value",
     "arithmetic", "bfloat16", "bool_", "broadcast_shapes", "cast", "collectives", "control", "convolution", "extremes",
     "f32", "float16", "float32", "float64", "functions", "host", "indexing", "int8", "int16", "int32", "int64",
     "linear", "logic", "lookup", "loops", "normalise_axes", "normalise_axis", "of", "order", "pooling", "random",

@@ -12,6 +12,39 @@ from graphls.ir.types import DType, Type
 Attribute: TypeAlias = "bool | int | float | str | Sequence[int]"
 
 
+class Operand(str):
+    """The name of an operand of a rule for ONNX, with the type in which it is computed.
+
+    Examples:
+        >>> from graphls.primitives import Operand, f32
+        >>> x = Operand("x", f32(2, 3))
+        >>> x, x.rank, x.type.shape
+        ('x', 2, (2, 3))
+    """
+
+    type: Type
+
+    def __new__(cls, name: str, type: Type) -> Operand:
+        operand = super().__new__(cls, name)
+        operand.type = type
+        return operand
+
+    @property
+    def dtype(self) -> DType:
+        """The dtype of its type."""
+        return self.type.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of its type."""
+        return self.type.shape
+
+    @property
+    def rank(self) -> int:
+        """The number of axes of its type."""
+        return self.type.rank
+
+
 class Append(Protocol):
     """Appends an operator to the model and returns the name of its result."""
 
@@ -37,8 +70,9 @@ class Emitter(Protocol):
     """The interface of the lowering to ONNX rules, which refer to tensors by name.
 
     Operators that the rules use are methods; any other is `operator("Celu", [x], {"alpha": 0.5})`, and one with
-    several results is `results`. `in_types` and `out_types` are the types in which the operands and results of the
-    current node are computed. `is_gpu` is true in a model for a GPU.
+    several results is `results`. The operands of your rules are names with `type`, `dtype`, `shape` and `rank`.
+    `in_types` and `out_types` are the types in which the operands and results of the current node are computed.
+    `is_gpu` is true in a model for a GPU.
 
     Examples:
         >>> import numpy as np
@@ -154,6 +188,9 @@ class Emitter(Protocol):
 
     def const(self, value: Any, dtype: DType | None = None) -> str:
         """A constant array or number; equal constants are stored once."""
+
+    def constant(self, value: Any, dtype: DType | None = None) -> str:
+        """Another name of `const`, as Builders have it."""
 
     def scalar(self, value: float) -> str:
         """A number as a constant of the dtype in which the current node is computed."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from difflib import get_close_matches
 from functools import cache
 from inspect import Parameter, signature
 from numbers import Integral, Real
@@ -20,7 +21,7 @@ from graphls.base.errors import (
     GraphValueError,
 )
 from graphls.base.location import line_of
-from graphls.ir.registry import Operation
+from graphls.ir.registry import Operation, nearest
 from graphls.ir.types import Type
 
 RULES = {"infer": "type rule", "numpy": "NumPy rule", "vjp": "gradient rule", "onnx": "ONNX rule"}
@@ -57,7 +58,21 @@ def mismatch(operation: Operation, rule: str, results: str, expected: str) -> Gr
 
 def missing_rule(operation: Operation, rule: str) -> GraphValueError:
     """The error for a primitive that lacks a required rule."""
-    return GraphValueError(f"The primitive {operation.name} has no {RULES[rule]}; give its class one, `{rule}`.")
+    near = get_close_matches(rule, [name for name in vars(type(operation)) if not hasattr(Operation, name)], 1)
+    hint = f"; did you mean {rule!r} by {near[0]!r}" if near else ""
+    return GraphValueError(f"The primitive {operation.name} has no {RULES[rule]}{hint}; give its class one, `{rule}`.")
+
+
+def check_members(cls: type, known: Iterable[str]) -> None:
+    """Raise GraphAttributeError for a fact of a class of a primitive that is misspelled; rules are missed when used."""
+    names = {name for name in known if not name.startswith("_")}
+    for name, value in vars(cls).items():
+        if name in names or name.startswith("_") or callable(value) or hasattr(value, "__get__"):
+            continue
+        near = get_close_matches(name, names, 1, 0.85)
+        if near:
+            text = f"A primitive has no member {name!r}, which is in the class {cls.__name__}; did you mean {near[0]!r}"
+            raise GraphAttributeError(f"{text}; a member of your own needs another name.")
 
 
 def listed(types: Iterable[object]) -> str:
@@ -88,7 +103,7 @@ def check_attributes(name: str, rules: tuple[Callable[..., Any], ...], attrs: Ma
     hints, takes_others = _annotations(rules)
     for key, value in attrs.items():
         if key not in hints and not takes_others:
-            raise GraphTypeError(f"{name} has no attribute {key!r}.")
+            raise GraphTypeError(f"{name} has no attribute {key!r}{nearest(key, hints)}.")
         if not _fits(value, hints.get(key, Any)):
             raise GraphTypeError(f"{name} takes {_described(hints[key])} as {key}, not {value!r}.")
 

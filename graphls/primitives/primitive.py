@@ -12,9 +12,17 @@ from typing import Any, ClassVar
 import numpy as np
 
 from graphls.base.errors import GraphMemoryError, GraphTypeError, GraphValueError
-from graphls.ir.registry import Operation, register
+from graphls.ir.registry import Operation, nearest, register
 from graphls.ir.types import TOKEN, DType, Type, bool_, broadcast_shapes, float32, type_of
-from graphls.primitives.faults import check_attributes, is_builtin, listed, mismatch, missing_rule, raise_from_rule
+from graphls.primitives.faults import (
+    check_attributes,
+    check_members,
+    is_builtin,
+    listed,
+    mismatch,
+    missing_rule,
+    raise_from_rule,
+)
 
 MOST_ELEMENTS = 2**47
 """The number of bytes that a process can address: no tensor has as many elements."""
@@ -121,7 +129,11 @@ class Primitive(Operation):
     samples: ClassVar[tuple[Sample, ...]] = ()
 
     def __init_subclass__(cls, abstract: bool = False, **options: Any) -> None:
-        super().__init_subclass__(**options)
+        super().__init_subclass__()
+        for option in options:
+            raise GraphTypeError(f"A class of a primitive has no option {option!r}{nearest(option, ['abstract'])}.")
+        if not cls.__module__.startswith(_PACKAGE):
+            check_members(cls, dir(Primitive))
         if not abstract:
             if "name" not in cls.__dict__:
                 cls.name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower()
@@ -170,6 +182,7 @@ class Primitive(Operation):
         except TypeError as error:
             if isinstance(error, GraphTypeError):
                 raise
+            self.check_attributes(attrs)
             raise GraphTypeError(f"{self.name} does not take these operands: {error}.") from None
         except Exception as error:
             raise_from_rule(self, "infer", error)

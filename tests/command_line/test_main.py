@@ -239,3 +239,21 @@ def test_a_command_ends_quietly_when_nobody_reads_its_output(arguments: list[str
     process.stdout.close()
     assert (process.stderr.read(), process.wait(600)) == (b"", 141)
     process.stderr.close()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["opt", "--pasess", "fold", "graph.ir"], "unrecognized arguments: --pasess graph.ir; did you mean '--passes'"),
+        (["opt", "graph.ir", "--patern=x"], "did you mean '--pattern'"),
+        (["otp", "graph.ir"], "did you mean 'opt'"),
+        (["doctor", "--device", "cdua"], "did you mean 'cuda'"),
+        (["opt", "a", "b"], "unrecognized arguments: b\n"),
+    ],
+)
+def test_misspelled_commands_and_flags_are_corrected(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2 and message in capsys.readouterr().err

@@ -69,9 +69,10 @@ def check_primitive(primitive: type[Primitive] | Primitive | str) -> None:
     """Assert that the laws of the primitives of graphls hold for a primitive, on each of its samples.
 
     The type rule says what the NumPy rule computes, in float16, float32 and float64; first and second gradients are the
-    slopes that finite differences measure in float64, where the sample says that there is one; the ONNX model agrees
-    with NumPy in those dtypes and in bfloat16, for a GPU too, and elementwise ones at infinities and nan as well; the
-    text form reads back. Accepts a subclass of Primitive, an instance or a name; each sample takes milliseconds.
+    slopes that finite differences measure in float64, where the sample says that there is one; the ONNX model, at the
+    opset that `compile` writes for the installed runtime, agrees with NumPy in those dtypes and in bfloat16, for a GPU
+    too, and elementwise ones at infinities and nan as well; the text form reads back. Accepts a subclass of Primitive,
+    an instance or a name; each sample takes milliseconds.
 
     Raises AssertionError that names the law, the sample and the dtype, and GraphTypeError for anything else.
 

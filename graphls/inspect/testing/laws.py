@@ -11,6 +11,7 @@ from functools import partial
 
 import numpy as np
 import onnx
+import onnxruntime
 
 from graphls.base.errors import GraphlsError, GraphTypeError
 from graphls.inspect.testing.samples import assert_close, draw, in_dtype, run, single
@@ -19,10 +20,16 @@ from graphls.ir.registry import Operation, lookup
 from graphls.ir.types import bfloat16, float16, float32, float64, type_of
 from graphls.primitives.primitive import Array, Elementwise, Primitive, Sample
 from graphls.runtime.lowering import Lowered, lower
+from graphls.runtime.lowering.target import KernelCheck, trust_kernels
 from graphls.runtime.onnxruntime.kernel_checks import is_right
 
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, 2.5, -2.5, 300.0, -300.0, 6e4, -6e4, 1e-7, np.inf, -np.inf, np.nan]
 Law = Callable[[Primitive, Sample, DType], None]
+
+
+def model_of(graph: Graph, device: str = "cpu", kernel_is_right: KernelCheck = trust_kernels) -> Lowered:
+    """The model of a graph at the opset that `compile` writes for the installed runtime."""
+    return lower(graph, device=device, kernel_is_right=kernel_is_right, runtime=onnxruntime.__version__)
 
 
 def is_stated(primitive: Primitive) -> None:
@@ -129,7 +136,7 @@ def agrees_with_numpy(primitive: Primitive, sample: Sample, dtype: DType) -> Non
     """The ONNX model agrees with NumPy."""
     types = in_dtype(sample, dtype)
     graph = single(primitive, sample, types)
-    lowered = _checked(lower(graph, kernel_is_right=is_right))
+    lowered = _checked(model_of(graph, kernel_is_right=is_right))
     _assert_all_close(lowered, graph, draw(sample, types), [v.type.dtype for v in graph.outputs])
 
 
@@ -153,13 +160,13 @@ def agrees_in_bfloat16(primitive: Primitive, sample: Sample, dtype: DType) -> No
     results = e.emit(primitive, tuple(operands), sample.attrs)
     outputs = tuple(e.cast(v, dtype=float32) if v.type.dtype is bfloat16 else v for v in results)
     graph = verify(Graph("bfloat16", inputs, (), tuple(e.nodes), (), outputs))
-    lowered = _checked(lower(graph, kernel_is_right=is_right))
+    lowered = _checked(model_of(graph, kernel_is_right=is_right))
     _assert_all_close(lowered, graph, draw(sample, sample.types), [bfloat16] * len(outputs))
 
 
 def is_well_typed_in_native_half(primitive: Primitive, sample: Sample, dtype: DType) -> None:
     """The model that computes float16 as such, as on a GPU, has types that fit."""
-    _checked(lower(single(primitive, sample, in_dtype(sample, dtype)), device="cuda"))
+    _checked(model_of(single(primitive, sample, in_dtype(sample, dtype)), device="cuda"))
 
 
 def agrees_on_a_gpu(primitive: Primitive, sample: Sample, dtype: DType) -> None:
@@ -168,7 +175,7 @@ def agrees_on_a_gpu(primitive: Primitive, sample: Sample, dtype: DType) -> None:
     No kernel is trusted, as those of a GPU may be wrong.
     """
     graph = single(primitive, sample, in_dtype(sample, dtype))
-    lowered = _checked(lower(graph, device="cuda", kernel_is_right=lambda *_: False))
+    lowered = _checked(model_of(graph, device="cuda", kernel_is_right=lambda *_: False))
     for node in lowered.model.graph.node:
         pads = next((list(a.ints) for a in node.attribute if a.name == "pads" and node.op_type.startswith("Conv")), [])
         if pads[: len(pads) // 2] != pads[len(pads) // 2 :]:
@@ -187,7 +194,7 @@ def check_special(primitive: Primitive, arrays: list[Array], attrs: Mapping[str,
     """Check the ONNX model against NumPy on these operands, within roundings of their float dtype."""
     graph = single(primitive, Sample((), attrs), tuple(map(type_of, arrays)))
     dtype = next(t.dtype for t in map(type_of, arrays) if t.dtype.is_float)
-    lowered = lower(graph, kernel_is_right=is_right)
+    lowered = model_of(graph, kernel_is_right=is_right)
     _assert_all_close(lowered, graph, arrays, [dtype] * len(graph.outputs))
 
 

@@ -13,6 +13,7 @@ from onnx import NodeProto
 
 from graphls.ir.graph import Node
 from graphls.ir.types import Type, bfloat16
+from graphls.primitives.emitter import Operand
 from graphls.primitives.faults import is_builtin
 from graphls.runtime.lowering.plugin_rules import results_of
 from graphls.runtime.lowering.target import Target, rounds_once
@@ -105,6 +106,8 @@ class Rules(Values):
     def _results(self, node: Node, operands: Sequence[Any]) -> tuple[str, ...]:
         """Append the operators of a node; rules of loops lower their regions, too, in types of their own."""
         if not is_builtin(node.primitive):
+            if not node.primitive.takes_values:
+                operands = [Operand(name, kind) for name, kind in zip(operands, self.in_types, strict=True)]
             return results_of(self, node, operands, partial(self._rule_results, node, operands))
         return self._rule_results(node, operands)
 

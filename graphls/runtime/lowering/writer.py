@@ -169,6 +169,8 @@ class Writer:
             self.inexact.add(self.constants[key])
         return self.constants[key]
 
+    constant = const
+
     def ints(self, values: Iterable[int]) -> str:
         """A constant list of int64, such as a shape or axes."""
         return self.const(np.array(list(values), np.int64))
