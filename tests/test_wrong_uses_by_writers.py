@@ -92,7 +92,7 @@ def cases() -> Iterator[tuple[str, Any, Callable[[], Any], str]]:
     yield "onnx", lambda self, e, x: e.Relu(x, axis=3), compiled, "Unrecognized attribute: axis for operator Relu"
     yield "onnx", lambda self, e, x: e.Relu(x, axis={}), compiled, "Relu cannot have an attribute 'axis' of {}"
     yield "onnx", lambda self, e, x: e.Add(x, 1.0), compiled, "Add takes names of tensors, not 1.0; make a"
-    yield "onnx", lambda self, e, x: x.shape, compiled, r"raised AttributeError: .*; mend `onnx` of Twice"
+    yield "onnx", lambda self, e, x: x.dims, compiled, r"raised AttributeError: .*; mend `onnx` of Twice"
 
 
 @pytest.mark.parametrize(("rule", "given", "run", "text"), tuple(cases()))

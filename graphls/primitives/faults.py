@@ -77,8 +77,12 @@ def check_members(cls: type, known: Iterable[str]) -> None:
 
 def listed(types: Iterable[object]) -> str:
     """Types, or other results of a rule, as text for a message."""
-    texts = (str(item) if isinstance(item, Type) else f"{type(item).__name__} {item!r}" for item in types)
-    return ", ".join(texts) or "nothing"
+    return ", ".join(map(_described_result, types)) or "nothing"
+
+
+def _described_result(item: object) -> str:
+    kind = "str" if isinstance(item, str) else type(item).__name__
+    return str(item) if isinstance(item, Type) else f"{kind} {item!r}"
 
 
 def _named(operation: Operation, rule: str) -> str:
