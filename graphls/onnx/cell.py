@@ -54,6 +54,7 @@ class OnnxCell(Cell):
     """
 
     argument_names: ClassVar[tuple[str, ...]]
+    is_exact: ClassVar[bool] = False
 
     def __init__(
         self, original: Original, program: Program, selection: Selection, fixed: Mapping[str, TensorLike] | None = None
@@ -126,7 +127,7 @@ class OnnxCell(Cell):
         block: Block = self.program.main
         fallback: DynamicFallback | None = self._fallback
         values = {**self._fixed, **dict(zip(self.open_inputs, inputs, strict=True))}
-        operands = [_checked(name, self.program.types.get(name), values[name]) for name in block.inputs]
+        operands = [checked_input(name, self.program.types.get(name), values[name]) for name in block.inputs]
         interpreter = Interpreter(self, fallback)
         results = [tensor_of(y) if is_tensor(y) else y for y in map(plain, interpreter.run(block, operands))]
         if self._names_tensors and fallback is not None:
@@ -270,7 +271,7 @@ def _parameter(stored: Stored, name: str) -> Parameter:
     return Parameter.holding(array, name)
 
 
-def _checked(name: str, declared: TypeProto | None, value: ModelValue) -> ModelValue:
+def checked_input(name: str, declared: TypeProto | None, value: ModelValue) -> ModelValue:
     """An input in the declared kind of dtype; raises GraphlsError for another kind and for another rank."""
     if not is_tensor(value) or declared is None or declared.WhichOneof("value") != "tensor_type":
         return value

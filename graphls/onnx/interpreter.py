@@ -32,6 +32,7 @@ from graphls.onnx.values import (
     plain,
     value_of,
 )
+from graphls.ops.state import stop_gradient
 
 Values = ChainMap[str, ModelValue]
 _FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
@@ -55,6 +56,10 @@ class Owner(Protocol):
 
     training: bool
 
+    @property
+    def is_exact(self) -> bool:
+        """Whether the attributes of operators say which of them train, and variances are estimated as in PyTorch."""
+
     def constant(self, stored: Stored) -> Input:
         """The parameter of a trainable constant, else its value."""
 
@@ -76,6 +81,11 @@ class Running:
     def training(self) -> bool:
         """True in training mode."""
         return self.interpreter.owner.training
+
+    @property
+    def is_exact(self) -> bool:
+        """True in a module of PyTorch, see `Owner`."""
+        return self.interpreter.owner.is_exact
 
     @property
     def outputs(self) -> int:
@@ -189,6 +199,8 @@ class Interpreter:
         running = [Running(self, node, values)] if entry.takes_node else []
         operands = [self._operand(node, i, value) for i, value in enumerate(self._cast(node, list(inputs)))]
         results = entry.rule(*running, *operands, **arguments)
+        if node.is_detached and isinstance(results, Tensor):
+            results = stop_gradient(results)
         return results if isinstance(results, tuple) else (results,)
 
     def _input(self, name: str, values: Values) -> ModelValue:

@@ -26,7 +26,7 @@ from onnx import (
 from graphls.base.errors import GraphValueError
 from graphls.onnx.importing.attributes import Single, content
 from graphls.onnx.importing.functions import Functions
-from graphls.onnx.importing.origins import Origin, origin_of
+from graphls.onnx.importing.origins import Origin, function_of_torch, origin_of
 from graphls.onnx.importing.signature import Signature
 from graphls.onnx.table import Entry, find
 from graphls.onnx.tensors import MessagePath, Stored
@@ -34,6 +34,7 @@ from graphls.onnx.values import Input
 from graphls.runtime.lowering.protos import copied, needed_for, replace_items, text_of
 
 _DEFAULT = ("", "ai.onnx")
+_DETACH = "aten.detach."
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,8 @@ class OnnxNode:
     """Its path in the bytes of the model."""
     captured: tuple[str, ...] = ()
     """The tensors that its blocks capture."""
+    is_detached: bool = False
+    """Whether its result passes no gradient: PyTorch's `detach`, which exporters write as Identity."""
 
     @property
     def blocks(self) -> list[Block]:
@@ -128,12 +131,17 @@ class Program:
     """Parameters of the exported program that are not in the model under their names (`importing.signature`)."""
 
 
-def program_of(model: ModelProto, folder: Path | None, outputs: Sequence[str] | None = None) -> Program:
-    """The program of a model; raises GraphValueError for a model that cannot run."""
+def program_of(
+    model: ModelProto, folder: Path | None, outputs: Sequence[str] | None = None, has_own_states: bool = True
+) -> Program:
+    """The program of a model; raises GraphValueError for a model that cannot run.
+
+    With `has_own_states`, running statistics that share a tensor with others become separate constants.
+    """
     functions = Functions.of(model)
     functions.require_few()
     versions = _versions(model.opset_import)
-    reader = _Reader(functions, folder, Signature.of(model))
+    reader = _Reader(functions, folder, Signature.of(model), has_own_states)
     main = reader.graph(model.graph, versions or {"": 1}, (7, 0), outputs)
     types = {text_of(info.name): info.type for info in model.graph.input}
     return Program(main, types, reader.faults, reader.stored, reader.is_dynamic, reader.signature.absent)
@@ -157,8 +165,11 @@ def _versions(imports: Iterable[OperatorSetIdProto]) -> dict[str, int]:
 class _Reader:
     """Builds blocks of graphs and functions; a function is read once for each version it is called under."""
 
-    def __init__(self, functions: Functions, folder: Path | None, signature: Signature) -> None:
+    def __init__(
+        self, functions: Functions, folder: Path | None, signature: Signature, has_own_states: bool = True
+    ) -> None:
         self.functions = functions
+        self.has_own_states = has_own_states
         self.numbers = {key: number for number, key in enumerate(functions.by_key)}
         self.folder = folder
         self.signature = signature
@@ -216,7 +227,7 @@ class _Reader:
                 node.captured = tuple(name for name in operands if name not in node.inputs)
                 nodes.append(node)
         _connect(nodes)
-        block.nodes = tuple(_with_own_states(block, nodes))
+        block.nodes = tuple(_with_own_states(block, nodes) if self.has_own_states else nodes)
         read = {*block.outputs, *(name for node in block.nodes for name in (*node.inputs, *node.captured))}
         block.constants = {name: stored for name, stored in block.constants.items() if name in read}
         self.stored += block.constants.values()
@@ -241,6 +252,7 @@ class _Reader:
         origin = origin_of(proto, Origin())
         inputs = _trimmed(map(text_of, proto.input))
         node = OnnxNode(domain, kind, version, name, inputs, outputs, attributes, origin, path=path)
+        node.is_detached = kind == "Identity" and function_of_torch(proto).startswith(_DETACH)
         self._resolve(node, proto)
         return node
 

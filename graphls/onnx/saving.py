@@ -88,7 +88,7 @@ def _changed(cell: OnnxCell) -> Iterator[tuple[Stored, Array]]:
     """The constants whose parameters have other bits, with the arrays of the parameters."""
     for stored, parameter in cell.stored.items():
         array = np.ascontiguousarray(parameter.asnumpy())
-        if not np.array_equal(_bits(array), _bits(stored.read())):
+        if not stored.has_data or not np.array_equal(_bits(array), _bits(stored.read())):
             yield stored, array
 
 

@@ -64,6 +64,13 @@ class Stored:
         return isinstance(self.proto, TensorProto) and self.proto.data_location == TensorProto.EXTERNAL
 
     @property
+    def has_data(self) -> bool:
+        """False for a tensor whose elements only the parameter of a cell has, as in modules of PyTorch."""
+        fields = ("raw_data", "float_data", "int32_data", "int64_data", "uint64_data", "double_data", "string_data")
+        is_dense = isinstance(self.proto, TensorProto)
+        return not is_dense or not self.size or self.is_external or any(len(getattr(self.proto, f)) for f in fields)
+
+    @property
     def external(self) -> dict[str, str]:
         """The entries that locate the file with its data."""
         entries = () if isinstance(self.proto, SparseTensorProto) else self.proto.external_data

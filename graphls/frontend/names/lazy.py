@@ -20,6 +20,7 @@ OFFERING = (
     "graphls.train.callbacks.checkpoint",
     "graphls.train.model",
     "graphls.train.serialization",
+    "graphls.onnx.pytorch",
 )
 """Modules whose public names are attributes of `graphls`, too."""
 

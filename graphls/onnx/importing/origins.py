@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from onnx import NodeProto
 
-from graphls.base.location import Location
+from graphls.base.location import Location, is_own
 from graphls.ir.graph import PHASES
 from graphls.runtime.lowering.metadata import LOCATION, NAMESPACE, PHASE, SCOPE
 from graphls.runtime.lowering.protos import text_of
@@ -43,15 +43,21 @@ def origin_of(node: NodeProto, around: Origin) -> Origin:
     return Origin(around.phase, scope, _last_frame(metadata.get("pkg.torch.onnx.stack_trace", "")) or around.loc)
 
 
+def function_of_torch(node: NodeProto) -> str:
+    """The function of PyTorch that an operator comes from, such as `aten.detach.default`; "" without such metadata."""
+    namespace = next((text_of(e.value) for e in node.metadata_props if text_of(e.key) == NAMESPACE), "")
+    return namespace.rpartition("/")[2].rpartition(": ")[2]
+
+
 def _location(text: str) -> Location | None:
     match = _LOCATION.fullmatch(text)
     return Location(match[1], int(match[2])) if match else None
 
 
 def _last_frame(trace: str) -> Location | None:
-    """The innermost line, outside of PyTorch where there is one."""
+    """The innermost line, outside of PyTorch and graphls where there is one."""
     frames = [Location(path, int(line)) for path, line in _FRAME.findall(trace[-_LONGEST:])]
-    own = [frame for frame in frames if not _OF_TORCH.search(frame.file)]
+    own = [frame for frame in frames if not _OF_TORCH.search(frame.file) and not is_own(frame.file)]
     return next(reversed(own or frames), None)
 
 

@@ -30,6 +30,8 @@ def batch_normalization(
 ) -> tuple[Tensor, ...]:  # fmt: skip
     """In training, statistics of the batch; running statistics are updated with its population variance, as in ONNX.
 
+    In a module of PyTorch the attribute says which operators do so, and the variance is that of the sample.
+
     Until version 8 they may be those of each element of a sample (`spatial=0`), rather than of each channel.
     """
     x = tensor_of(x)
@@ -38,10 +40,12 @@ def batch_normalization(
     wide = _wide(x)
     running: tuple[Tensor, ...] = (_wide(mean), _wide(variance))
     used: tuple[Tensor, ...] = running
-    if node.training:
+    if node.training and (training_mode or not node.is_exact):
         axes = tuple(i for i in range(x.ndim) if i != 1) if spatial else (0,)
         used = _statistics(wide, axes)
-        running = tuple(r * momentum + b * (1 - momentum) for r, b in zip(running, used, strict=True))
+        count = prod(x.shape[i] for i in axes)
+        batch = (used[0], used[1] * (count / max(count - 1, 1))) if node.is_exact else used
+        running = tuple(r * momentum + b * (1 - momentum) for r, b in zip(running, batch, strict=True))
         for state, value in zip((mean, variance), running, strict=True):
             if isinstance(state, Parameter):
                 ops.assign(state, ops.stop_gradient(value))
