@@ -11,8 +11,8 @@ FREE = $(RUN) -m pip uninstall --quiet --quiet --yes onnxruntime onnxruntime-gpu
 # PIP_CONSTRAINT pins the build requirements of the package, too.
 INSTALL = PIP_CONSTRAINT=constraints.txt $(RUN) -m pip install --quiet --disable-pip-version-check --editable
 
-.PHONY: demo web test test-core test-training test-cuda test-models lint bench bench-eager bench-peers bench-export bench-ranks \
-	stubs pages docs site gallery dist fuzz neighbours mindspore-names clean
+.PHONY: demo web test test-core test-training test-cuda test-models test-torch lint bench bench-eager bench-peers bench-export bench-ranks \
+	compare-models stubs pages docs site gallery dist fuzz neighbours mindspore-names clean
 
 demo: $(VENV)/.installed-demo
 	$(RUN) examples/digits.py
@@ -42,6 +42,14 @@ test-models: $(VENV)/.installed-test
 	$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --target .models \
 		magika==1.0.3 silero-vad==6.2.3 rapidocr-onnxruntime==1.4.4
 	$(RUN) -m pytest -q tests/onnx/test_real_models.py
+
+# The tests of graphls.from_torch, which need PyTorch, in an environment of their own.
+test-torch: .venv-torch/.installed-torch
+	.venv-torch/bin/python -m pytest -q tests/onnx/pytorch
+
+# Thirty architectures of Hugging Face compared with PyTorch; ARGUMENTS="BERT Llama" names some.
+compare-models: .venv-torch/.installed-torch
+	.venv-torch/bin/python -m benchmarks.hugging_face $(ARGUMENTS)
 
 lint: $(VENV)/.installed-test
 	$(RUN) -m ruff check .
@@ -150,8 +158,14 @@ $(addprefix $(VENV)/.installed-,docs dist gallery): $(VENV)/.installed-%: $(PACK
 		--extra-index-url $(TORCH) --constraint benchmarks/peers/constraints.txt torch jax onnxscript
 	touch $@
 
+.venv-torch/.installed-torch: $(PACKAGES) benchmarks/peers/constraints.txt
+	$(MAKE) .venv-torch/.installed-test VENV=.venv-torch
+	.venv-torch/bin/python -m pip install --quiet --disable-pip-version-check --retries 1 \
+		--extra-index-url $(TORCH) --constraint benchmarks/peers/constraints.txt torch onnxscript transformers
+	touch $@
+
 $(RUN):
 	$(PYTHON) -m venv $(VENV)
 
 clean:
-	rm -rf .venv .venv-training .venv-cuda .venv-peers .venv-mindspore .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-training .venv-cuda .venv-peers .venv-torch .venv-mindspore .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -54,7 +54,6 @@ class OnnxCell(Cell):
     """
 
     argument_names: ClassVar[tuple[str, ...]]
-    is_exact: ClassVar[bool] = False
 
     def __init__(
         self, original: Original, program: Program, selection: Selection, fixed: Mapping[str, TensorLike] | None = None

@@ -56,10 +56,6 @@ class Owner(Protocol):
 
     training: bool
 
-    @property
-    def is_exact(self) -> bool:
-        """Whether the attributes of operators say which of them train, and variances are estimated as in PyTorch."""
-
     def constant(self, stored: Stored) -> Input:
         """The parameter of a trainable constant, else its value."""
 
@@ -84,8 +80,8 @@ class Running:
 
     @property
     def is_exact(self) -> bool:
-        """True in a module of PyTorch, see `Owner`."""
-        return self.interpreter.owner.is_exact
+        """True in a module of PyTorch, see `Interpreter`."""
+        return self.interpreter.is_exact
 
     @property
     def outputs(self) -> int:
@@ -118,10 +114,15 @@ class Running:
 
 
 class Interpreter:
-    """Runs the program of a model for a cell."""
+    """Runs the program of a model for a cell.
 
-    def __init__(self, owner: Owner, fallback: DynamicFallback | None = None) -> None:
+    With `is_exact`, as for modules of PyTorch, the attributes of operators say which of them train, in a program of one
+    mode, and running variances follow those of the sample.
+    """
+
+    def __init__(self, owner: Owner, fallback: DynamicFallback | None = None, is_exact: bool = False) -> None:
         self.owner = owner
+        self.is_exact = is_exact
         self.fallback = fallback
         self.count = 0
         self.main: Values = ChainMap()

@@ -53,7 +53,6 @@ class Mode:
     source: ModeSource
     training: bool
     parameters: Mapping[str, Parameter]
-    is_exact: ClassVar[bool] = True
     program: Program = field(init=False)
     constants: dict[Stored, Input] = field(init=False)
 
@@ -76,7 +75,7 @@ class Mode:
         """The results of the module for the tensors of its inputs; writes the buffers that it updates."""
         block, by_name = self.program.main, dict(zip(self.source.inputs, leaves, strict=True))
         operands = [checked_input(name, self.program.types.get(name), by_name[name]) for name in block.inputs]
-        values = [plain(value) for value in Interpreter(self).run(block, operands)]
+        values = [plain(value) for value in Interpreter(self, is_exact=True).run(block, operands)]
         for value in values:
             if isinstance(value, Dynamic):
                 value.refuse()
@@ -94,7 +93,6 @@ class TorchCell(OnnxCell):
     """
 
     arguments: ClassVar[Arguments]
-    is_exact = True
     modes: list[Mode]
 
     def __init__(

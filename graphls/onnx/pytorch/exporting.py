@@ -64,8 +64,8 @@ def export(module: Any, arguments: Mapping[str, Any], dynamic_shapes: Mapping[st
                 program = torch.export.export(module, (), forward.inputs, dynamic_shapes=shapes, strict=False)
             prepare(torch, program)
             exported = torch.onnx.export(program, (), dynamo=True, optimize=False, verbose=False)
-        except GraphlsError:
-            raise
+        except GraphlsError as error:  # its line is one of PyTorch's
+            raise type(error)(error.message) from None
         except Exception as error:  # of many kinds: what forward raises, and what the exporter cannot do
             raise _refused(module, training, error) from None
         _require_statistics(torch, module)

@@ -76,7 +76,7 @@ class Forward:
         leaves = self.torch.utils._pytree.tree_leaves(value)
         if len(leaves) == 1 and leaves[0] is value:
             kind = type(value).__name__
-            advice = ", which use_cache=False leaves out" if kind.endswith("Cache") else ""
+            advice = "; use_cache=False leaves it out" if kind.endswith("Cache") else ""
             raise GraphTypeError(f"{type(self.module).__name__} returns a {kind}, which is no tensor{advice}.")
         return tuple(map(self._plain, leaves))
 

@@ -196,6 +196,16 @@ def test_arguments_that_do_not_fit_are_errors() -> None:
             graphls.from_torch(linear, *args, **options)
 
 
+def test_results_that_are_no_tensors_are_refused() -> None:
+    class KeyCache:
+        """As the caches of Hugging Face, a class that PyTorch does not know."""
+
+    module = module_of(lambda m, x: {"y": x, "cache": KeyCache()})
+    with pytest.raises(GraphlsError, match=r"Module returns a KeyCache, which is no tensor; use_cache=False") as error:
+        graphls.from_torch(module, X)
+    assert "test_from_torch.py" in str(error.value)
+
+
 def test_missing_onnxscript_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "onnxscript", None)
     with pytest.raises(GraphlsError, match="pip install onnxscript"):
