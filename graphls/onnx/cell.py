@@ -178,16 +178,16 @@ class OnnxCell(Cell):
         return f"{count} operator{'' if count == 1 else 's'}"
 
     def __repr__(self) -> str:
-        lines = [self.extend_repr(), *(f"{label}: {text}" for label, text in self._described())]
+        lines = [self.extend_repr(), *(f"{label}: {text}" for label, text in self.described())]
         return "\n  ".join([f"{type(self).__name__}(", *lines]) + "\n)"
 
     def _repr_html_(self) -> str:
         page = Page("Cell", f"{type(self).__name__}: {self.extend_repr()}")
-        page.facts(self._described())
+        page.facts(self.described())
         return page.text()
 
-    def _described(self) -> list[tuple[str, str]]:
-        """The constants that are trained and that are not, with the reasons."""
+    def described(self) -> list[tuple[str, str]]:
+        """The constants that are trained and that are not, with the reasons, as labels with texts."""
         parameters: dict[str, Any] = self._params
         others = [stored for stored in self.program.stored if stored not in self.stored]
         return described(parameters, self._frozen_reasons, others, self.program.absent)

@@ -58,5 +58,5 @@ class TrainedParameters:
 def _subject(first: Parameter, names: Sequence[str]) -> str:
     """The sentence that names parameters, what was set, and the line that set it for the first of them."""
     others = f" (and of {repr(names[1]) if len(names) == 2 else f'{len(names) - 1} others'})" if len(names) > 1 else ""
-    line = first.set_at
+    line = first._set_at
     return f"requires_grad of {names[0]!r}{others} was set to {first.requires_grad}{f' at {line}' if line else ''}"

@@ -80,7 +80,7 @@ def test_a_model_is_trained_and_stays_the_same_model(precision: str, capsys: pyt
     options = ("--epochs", "6", "--validate", "data.npz", "--frozen", "b2", "--loss-scale", "256")
     assert train(*options, "--precision", precision) == 0
     out = capsys.readouterr().out.splitlines()
-    assert out[0] == "m.onnx: 3 tensors with 64 elements are trained; 1 frozen."
+    assert out[0] == "m.onnx: 3 tensors with 64 elements are trained; 1 frozen: named by frozen= (1: b2)."
     assert out[1].startswith("The model ends in Softmax (p), which cross_entropy computes itself: ")
     assert out[2].startswith("epoch 1/6: 3 steps in ") and "validation loss " in out[2] and "accuracy 1" in out[7]
     assert (out[8] == "No step overflowed; the loss scale is 2^8.") is (precision == "float16")
@@ -400,7 +400,7 @@ def test_adapters_are_trained_saved_apart_and_merged(folder: Path, capsys: pytes
     options = ("--lora", "2", "--lora-match", "w?", "--lora-alpha", "4", "--trainable", "b2")
     assert train(*options, "--adapters", "apart", "--epochs", "6") == 0
     out = capsys.readouterr().out.splitlines()
-    assert out[0] == "m.onnx: 5 tensors with 49 elements are trained; 3 frozen."
+    assert out[0] == "m.onnx: 5 tensors with 49 elements are trained; 3 frozen: requires_grad=False (3: w1, b1, w2)."
     assert out[-2:] == ["apart", "out.onnx"] and accuracy("out.onnx") > 0.9
     first, last = tensors("m.onnx"), tensors("out.onnx")
     assert [name for name in first if not np.array_equal(first[name], last[name])] == ["w1", "w2", "b2"]

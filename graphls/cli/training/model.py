@@ -67,7 +67,7 @@ class Network:
         trained = self.cell.trainable_params()
         rest = len(list(self.cell.get_parameters())) - len(trained)
         count = sum(p.size for p in trained)
-        frozen = f"; {rest} frozen" if rest else ""
+        frozen = f"; {rest} frozen: {dict(self.cell.described())['frozen']}" if rest else ""
         return f"{len(trained)} tensors with {count:,} elements are trained{frozen}"
 
 

@@ -75,7 +75,7 @@ class Parameter(DeviceSettings, Tensor):
         ('weight', True)
     """
 
-    __slots__ = ("__weakref__", "_requires_grad", "device_settings", "layerwise_parallel", "name", "set_at", "storage")
+    __slots__ = ("__weakref__", "_requires_grad", "_set_at", "device_settings", "layerwise_parallel", "name", "storage")
 
     def __init__(
         self, default_input: object, name: str | None = None, requires_grad: bool = True,
@@ -93,7 +93,7 @@ class Parameter(DeviceSettings, Tensor):
         self.storage = Storage(checked(copy, array))
         self.name = name or "Parameter"
         self._requires_grad = requires_grad
-        self.set_at: Location | None = None
+        self._set_at: Location | None = None
         self.layerwise_parallel = layerwise_parallel
         self.device_settings = {} if parallel_optimizer else {"parallel_optimizer": False}
 
@@ -110,7 +110,7 @@ class Parameter(DeviceSettings, Tensor):
     def requires_grad(self, value: bool) -> None:
         if value is not self._requires_grad:
             self._requires_grad = value
-            self.set_at = user_location()
+            self._set_at = user_location()
             Configuration.note_gradient_change()
 
     @classmethod
