@@ -5,13 +5,14 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import graphls
-from graphls import nn, ops
+from graphls import load_checkpoint, load_param_into_net, nn, ops, save_checkpoint
 
 X, Y = np.ones((4, 3), np.float32), np.zeros((4, 2), np.float32)
 Step = Callable[..., Any]
@@ -181,3 +182,20 @@ def test_steps_read_no_flags_until_one_changes(monkeypatch: pytest.MonkeyPatch) 
     cell(x, y)
     compiled(X, Y)
     assert not reads
+
+
+def test_checkpoints_leave_the_flags_and_steps_go_on(tmp_path: Path) -> None:
+    net = network()
+    net[0].weight.requires_grad = False
+    cell = step_of(net)
+    step = graphls.compile(cell, X, Y)
+    step(X, Y)
+    save_checkpoint(cell, tmp_path / "a")
+    step(X, Y)
+    expected = [p.asnumpy() for p in cell.get_parameters()]
+    for _ in range(2):
+        load_param_into_net(cell, load_checkpoint(tmp_path / "a.ckpt"))
+        assert not net[0].weight.requires_grad
+        assert moved(net, step) == ALL[1:]
+        for parameter, value in zip(cell.get_parameters(), expected, strict=True):
+            np.testing.assert_array_equal(parameter.asnumpy(), value)
