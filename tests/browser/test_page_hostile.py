@@ -13,8 +13,9 @@ from tests.browser.hostile import FILE_NAMES, NAMES
 from tests.browser.pages import details, fact, graph, panel, place, search, show, stage, text
 
 BOXES = """() => [...document.querySelectorAll("#canvas .box .title")].map((title) => {
-  const { width, height } = title.closest(".box").getBoundingClientRect(), style = getComputedStyle(title);
-  return { title: title.textContent, width, height, isolated: style.unicodeBidi === "isolate" };
+  const box = title.closest(".box"), { width, height } = box.getBoundingClientRect(), style = getComputedStyle(title);
+  const open = box.classList.contains("open");
+  return { title: title.textContent, width, height, open, isolated: style.unicodeBidi === "isolate" };
 })"""
 
 
@@ -46,7 +47,8 @@ def test_long_names_do_not_break_the_layout(page: Page) -> None:
     assert place(selected)["width"] < 2000 and place(selected)["height"] < 2000
     page.get_by_role("button", name="fold all").click()
     page.get_by_role("button", name="open all").click()
-    folded = [each for each in page.evaluate(BOXES) if each["height"] < 120]
+    page.keyboard.press("0")
+    folded = [each for each in page.evaluate(BOXES) if not each["open"]]
     assert max(each["width"] for each in folded) < 400
     search(page, "matmul " + "long " * 50).first.click()
     for part in (page.locator("body"), details(page)):

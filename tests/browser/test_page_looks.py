@@ -140,6 +140,7 @@ def test_what_is_selected_has_the_groups_around_it_in_sight(page: Page) -> None:
 
 def test_larger_smaller_and_fit(page: Page) -> None:
     page.get_by_role("button", name="open all").click()
+    page.locator(".far-name", has_text="forward").click()
     forward = box(page, "phase forward")
 
     def zoom() -> float:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
 
 import graphls
 from graphls.ir.graph import walk
+from tests.browser.colours import low_contrasts
 from tests.browser.pages import box, choose, details, graph, is_painted, line, panel, place, search, show, stage, token
 
 MOST = 4000
@@ -83,10 +86,29 @@ def test_every_stage_is_shown_with_its_changes(
         assert size() < MOST
 
 
+EDGES = "names => names.map((name) => Object.values(name.getBoundingClientRect().toJSON()))"
+HEIGHT = "title => title.getBoundingClientRect().height"
+
+
+def overlaps(boxes: list[list[float]]) -> list[Any]:
+    """The pairs of names that cover each other; each has x, y, width and height first."""
+    spans = [(x, x + width, y, y + height) for x, y, width, height, *_ in boxes]
+    pairs = combinations(spans, 2)
+    return [(a, b) for a, b in pairs if a[0] < b[1] - 1 and b[0] < a[1] - 1 and a[2] < b[3] - 1 and b[2] < a[3] - 1]
+
+
 def test_all_opened_the_document_stays_small(page: Page, size: Callable[[], int]) -> None:
     page.get_by_role("button", name="open all").click()
     assert size() < MOST
-    expect(box(page, "cast %cast,")).to_be_in_viewport(ratio=0.99)
+    names = page.locator(".far-name")
+    for name in ("forward / network / _backbone", "layers.0", "layers.1"):
+        expect(names.filter(has_text=name).first).to_be_in_viewport(ratio=0.99)
+    heights = names.evaluate_all("names => names.map((name) => name.getBoundingClientRect().height)")
+    assert min(heights) > 16, "names of groups are readable on the map"
+    assert overlaps(names.evaluate_all(EDGES)) == [] and low_contrasts(page) == {}
+    names.filter(has_text="layers.1").first.click()
+    expect(box(page, "cell layers.1, ").first.locator(".title").first).to_be_in_viewport(ratio=0.99)
+    assert box(page, "cell layers.1, ").first.locator(".title").first.evaluate(HEIGHT) > 12
     for part in range(1, 9):
         graph(page).evaluate(f"pane => {{ pane.scrollTop = pane.scrollHeight * {part} / 8; }}")
         assert size() < MOST

@@ -8,6 +8,7 @@ const TOP = 14;
 const BESIDE = 100;
 const LONG = 26;
 const BELOW = 62;
+const FAR = { height: 17, beside: 10, longest: 40, near: 30, zoom: 0.12 };
 const BADGES = { forward: "F", backward: "B", check: "C", update: "U" };
 
 function element(name, properties = {}, ...children) {
@@ -60,7 +61,7 @@ class Drawing {
     this.sizer = document.getElementById("sizer");
     this.trail = document.getElementById("trail");
     this.around = [];
-    this.layers = Object.fromEntries(["frames", "shade", "wires", "boxes", "overlay"].map((id) => [id, document.getElementById(id)]));
+    this.layers = Object.fromEntries(["frames", "shade", "wires", "boxes", "names", "overlay"].map((id) => [id, document.getElementById(id)]));
     this.zoom = 1;
     this.whole = false;
     this.tinted = false;
@@ -100,6 +101,7 @@ class Drawing {
       if (fold) this.events.toggle(box.item);
       else if (chip) this.events.value(Number(chip.dataset.value));
       else this.events.select(box.item);
+      if (event.target.closest(".far-name")) this.approach(box);
     });
     this.canvas.addEventListener("pointerover", (event) => this.hover(event.target));
     this.canvas.addEventListener("focusin", (event) => this.hover(event.target));
@@ -186,7 +188,37 @@ class Drawing {
     });
     this.made.forEach((made) => made.forEach((each) => each.remove()));
     this.made = kept;
+    this.canvas.classList.toggle("far", this.isFar);
+    this.layers.names.replaceChildren(...(this.isFar ? this.farNames([...kept.keys()].filter((box) => box.item)) : []));
     this.mark();
+  }
+
+  // Names in a size that can be read from far away, as on a map, where there is room for them. Groups that begin at the
+  // same corner share one line, the outer ones first.
+  farNames(boxes) {
+    const unit = 1 / this.zoom, high = FAR.height * unit, taken = [];
+    const meets = (a) => (b) => a.box !== b.box && a.left < b.right && a.right > b.left && a.top < b.top + high && a.top + high > b.top;
+    for (const box of boxes.filter(({ item }) => item.parent && item.kind !== "port")) {
+      const text = short(box.title.join(""), FAR.longest), right = box.left + (textWidth(text, STRONG) + FAR.beside) * unit;
+      if (right > box.left + box.width || high > box.height + 2 * unit) continue;
+      const name = { box, text, left: box.left, right, top: box.top }, other = taken.find(meets(name));
+      if (!other) taken.push(name);
+      else if (isGroup(box.item) && box.left < other.left + FAR.near * unit) {
+        const text = `${other.text} / ${name.text}`, right = other.left + (textWidth(text, STRONG) + FAR.beside) * unit;
+        if (right < box.left + box.width && !taken.some(meets({ ...other, right }))) Object.assign(other, { text, right });
+      }
+    }
+    return taken.map(({ box, text, left, top }) => {
+      const name = element("bdi", { className: `far-name ${box.item.phases.size === 1 ? [...box.item.phases][0] : ""}`, textContent: text, dataset: { item: box.item.number }, "aria-hidden": "true" });
+      Object.assign(name.style, { left: `${left}px`, top: `${top}px`, font: `600 ${12 * unit}px/${high}px system-ui, sans-serif`, padding: `0 ${4 * unit}px` });
+      return name;
+    });
+  }
+
+  // From a name on the map to the box, in full size.
+  approach(box) {
+    this.zoomTo(1);
+    this.reveal(box.item, false);
   }
 
   // Names the open groups around the middle whose titles are out of sight.
@@ -369,6 +401,12 @@ class Drawing {
     const first = this.drawing.boxes.find(isFirst) ?? this.drawing.boxes[0];
     this.scroller.scrollTo(this.left + first.left + first.width / 2 - this.scroller.clientWidth / 2, 0);
     this.refresh();
+  }
+
+  // With all groups open: everything, or as much as a map with names can show.
+  survey() {
+    this.zoomTo(Math.max(FAR.zoom, this.fitting(this.drawing)));
+    this.scroller.scrollTo(0, 0);
   }
 
   // For paper: everything, at most as wide as a page.

@@ -109,7 +109,7 @@ function everyGroup(open) {
   for (const item of page.stage.items) if (isGroup(item) && item.parent) page.open.set(item.key, open);
   page.untouched = false;
   redraw();
-  if (open) drawing.begin((box) => box.item.kind === "node");
+  if (open) drawing.survey();
   if (page.selected) select(drawing.shown(page.selected).item, false);
 }
 
