@@ -81,6 +81,15 @@ class Page:
         """Sentences, each on a line."""
         self.parts += [f"<div>{escape(note)}</div>" for note in notes]
 
+    def fold(self, summary: str, is_open: bool) -> None:
+        """Begin a part that folds into its summary, a sentence; `end_fold` ends it."""
+        state = " open" if is_open else ""
+        self.parts.append(f'<details{state}><summary style="cursor:pointer">{escape(summary)}</summary>')
+
+    def end_fold(self) -> None:
+        """End the part that folds."""
+        self.parts.append("</details>")
+
     def lines(self, lines: Iterable[tuple[str, str | None]]) -> None:
         """Lines of text as they are, some with the name of a colour; long ones go on beside the box, which scrolls."""
         colours = ((line, f";color:{both(name)}" if name else "") for line, name in lines)

@@ -82,18 +82,25 @@ def _hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-MOST_LINES = 200
+OPEN_LINES, MOST_LINES = 24, 200
 LONGEST_LINE = 2000
 MARKS = {"+": "added", "-": "removed", "~": "changed"}
 
 
 def difference_card(difference: Difference) -> str:
-    """The text of a difference as HTML, with a colour for each mark; the first lines of a long one."""
+    """The text of a difference as HTML, with a colour for each mark; the first lines of a long one.
+
+    It folds into its first line, which has the counts, and begins so where it is longer than OPEN_LINES.
+    """
     first, *lines = str(difference).splitlines()
     names = (shown(graph.name, 60) for graph in (difference.before, difference.after))
     page = Page("Difference of graphs", "From @{} to @{}".format(*names))
-    page.notes([first])
+    if not lines:
+        page.notes([first])
+        return page.text()
+    page.fold(first, is_open=len(lines) <= OPEN_LINES)
     page.lines((shortened(line, LONGEST_LINE), MARKS.get(line[0])) for line in lines[:MOST_LINES])
     if len(lines) > MOST_LINES:
         page.notes([f"{len(lines) - MOST_LINES} more lines; print the difference for all."])
+    page.end_fold()
     return page.text()
