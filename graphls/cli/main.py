@@ -168,8 +168,8 @@ def optimize(options: argparse.Namespace) -> int:
         options.refuse("the following arguments are required: file")
     pipeline = parse_pipeline(options.passes)
     graph = read_graph(options.file)
-    for file in options.pattern:
-        graph = try_patterns(file, graph, lambda line: print(line, file=sys.stderr))
+    rewrites = try_patterns(options.pattern, graph, lambda line: print(line, file=sys.stderr))
+    pipeline = Pipeline((*rewrites, *pipeline.passes))
     stages: list[Stage] = []
     for stage in _checked_stages(pipeline, graph, options.verify):
         if options.print_between_passes:

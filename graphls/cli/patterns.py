@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import runpy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from graphls.base.errors import GraphValueError
@@ -23,13 +23,14 @@ LISTED = 10
 Say = Callable[[str], None]
 
 
-def try_patterns(argument: str, graph: Graph, say: Say) -> Graph:
-    """The graph after the rewrites of a file; says how many matches each pattern has, and where.
+def try_patterns(arguments: Sequence[str], graph: Graph, say: Say) -> tuple[Rewrite, ...]:
+    """The rewrites of files, after they were tried on a graph; says how many matches each pattern has, and where.
 
-    The argument is a Python file that defines rewrites, or functions `pattern` and `replacement`; another file with two
-    graphs or expressions and a line of dashes between; such a file with a pattern only; or an expression itself.
+    Each argument is a Python file that defines rewrites, or functions `pattern` and `replacement`; another file with
+    two graphs or expressions and a line of dashes between; such a file with a pattern only; or an expression itself.
     """
-    for each in _patterns(argument):
+    rewrites: list[Rewrite] = []
+    for each in (each for argument in arguments for each in _patterns(argument)):
         if isinstance(each, Rewrite):
             before = graph
             graph, matches = each.replaced(graph)
@@ -37,9 +38,10 @@ def try_patterns(argument: str, graph: Graph, say: Say) -> Graph:
             _report(each.name, each.pattern, matches, before, say)
             if matches:
                 _compare(each, before, say)
+            rewrites.append(each)
         else:
             _report(str(each), each, each.find(graph), graph, say)
-    return graph
+    return tuple(rewrites)
 
 
 def _patterns(argument: str) -> Iterator[Rewrite | Pattern]:

@@ -46,8 +46,10 @@ def raise_from_rule(operation: Operation, rule: str, error: Exception) -> NoRetu
         raise error
     kind = next((ours for theirs, ours in _FITTING if isinstance(error, theirs)), GraphRuntimeError)
     message = f"{_named(operation, rule)} raised {type(error).__name__}: {str(error).rstrip('.')}"
-    if rule == "onnx" and isinstance(error, AttributeError) and (error.name or "")[:1].isupper():
-        message += f"; an operator that is no method is e.operator({error.name!r}, [x])"
+    if rule == "onnx" and isinstance(error, AttributeError) and error.name:
+        message += nearest(error.name, [name for name in dir(error.obj) if not name.startswith("_")])
+        if error.name[:1].isupper():
+            message += f"; an operator that is no method is e.operator({error.name!r}, [x])"
     raise kind(f"{message}; {_advice(operation, rule)}", line_of(error)) from error
 
 

@@ -93,6 +93,16 @@ def test_without_a_match_the_nearest_place_is_printed(capsys: pytest.CaptureFixt
     ]
 
 
+def test_rewrites_are_stages_before_all_passes(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("graph.ir").write_text(GRAPH)
+    Path("fuse.py").write_text(FUNCTIONS)
+    options = ["--print-differences", "--html", "page.html", "-p", "dce"]
+    assert main(["opt", "--pattern", "fuse.py", *options, "graph.ir"]) == 0
+    err = capsys.readouterr().err
+    assert "// 01_fuse" in err and "// 02_dce" in err and "was: relu(%s)" in err
+    assert "01_fuse" in Path("page.html").read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize(
     ("argument", "text", "name", "message"),
     [

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 import graphls
 from graphls import nn, ops
 from graphls.base.errors import GraphKeyError, GraphlsError, GraphTypeError, GraphValueError
-from graphls.ir import Graph, dump, parse, verify
+from graphls.ir import Graph, Node, Value, dump, interpret, parse, verify
+from graphls.ir.graph import definers
 from graphls.passes import Pattern, Rewrite, find_pass, manager, parse_pipeline, register_pass, rewrite
 from graphls.testing import assert_same_values, check_pass, check_rewrite
 from tests.passes.test_properties import Making
@@ -322,3 +323,33 @@ def test_both_sides_are_compared_at_every_match() -> None:
         check_rewrite(rewrite("add(a, neg(b))", "sub(b, a)", name="wrong"), GRAPH)
     with pytest.raises(AssertionError, match=r"matches nowhere; nearest: 1 of 2 nodes match at %r = add\(%x, %n\)"):
         check_rewrite(rewrite("add(a, exp(b))", "sub(b, a)"), GRAPH)
+
+
+def pattern_of(value: Value, definer: dict[Value, Node], names: dict[Value, str], depth: int, data: Any) -> str:
+    """The text of a pattern that a value matches: its node and, by chance, those of its operands."""
+    node = definer.get(value)
+    is_leaf = node is None or node.primitive.is_constant or node.regions or len(node.outputs) > 1
+    if is_leaf or (depth and data.draw(st.booleans())) or depth > 3:
+        return names.setdefault(value, f"v{len(names)}")
+    assert node is not None
+    operands = [pattern_of(v, definer, names, depth + 1, data) for v in node.inputs]
+    if node.primitive.is_commutative and data.draw(st.booleans()):
+        operands.reverse()
+    return f"{node.primitive.name}({', '.join([*operands, '...'])})"
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None)
+def test_a_pattern_that_is_copied_from_a_graph_matches_there_with_the_same_values(data: Any) -> None:
+    graph = verify(Making(data.draw, "f32").graph())
+    definer = definers(graph.nodes)
+    roots = [n for n in graph.nodes if not n.regions and not n.primitive.is_constant]
+    if not roots:
+        return
+    node, names = data.draw(st.sampled_from(roots)), dict[Value, str]()
+    pattern = Pattern(pattern_of(node.output, definer, names, 0, data), shared=True)
+    matches = [match for match in pattern.find(graph) if match.nodes[0] is node]
+    assert len(matches) == 1 and {*matches[0].values} == {*names.values()}
+    before, after = rewrite(pattern, lambda e: 0.0).sides(matches[0])
+    original = interpret(before, [np.ones(v.type.shape, v.type.dtype.numpy) for v in before.inputs])[0]
+    assert original[0].shape == node.output.type.shape and verify(after)

@@ -170,6 +170,20 @@ def test_misspelled_rules_options_and_attributes_are_corrected() -> None:
         verify(parse("graph @m(%x: f32[2]) {\n%y = sum(%x) {axis=[0], keepdim=true} : f32[]\nreturn %y\n}\n"))
 
 
+@pytest.mark.parametrize(
+    ("onnx", "message"),
+    [
+        (lambda self, e, x: e.Sigmod(x), "did you mean 'Sigmoid'; an operator that is no method is e.operator"),
+        (lambda self, e, x: e.operatr("Exp", [x]), "did you mean 'operator'; mend"),
+        (lambda self, e, x: e.operator("Geluu", [x]), "did you mean 'Gelu')"),
+    ],
+)
+def test_misspelled_operators_of_onnx_are_corrected(onnx: Any, message: str) -> None:
+    with pytest.raises(AssertionError) as caught:
+        check_primitive(bell(onnx=onnx))
+    assert message in str(caught.value)
+
+
 def test_misspelled_members_of_a_pass_are_corrected() -> None:
     with pytest.raises(GraphTypeError, match="did you mean 'name' by 'nam'"):
         register_pass(dataclass(frozen=True)(type("Mine", (), {"nam": "mine", "run": lambda self, graph: graph})))

@@ -131,7 +131,7 @@ def rewrite(
     members = {
         "name": name or _name_of(replacement), "pattern": searched, "replacement": replacement,
         "build": staticmethod(_builder_of(searched, replacement)),
-        "__doc__": f"{searched} becomes {_title(replacement)}.",
+        "__doc__": _document(searched, replacement),
         "__module__": getattr(replacement, "__module__", None) or "rewrites",
     }  # fmt: skip
     kind: type[Rewrite] = type("Rewrite", (Rewrite,), members)
@@ -143,8 +143,12 @@ def _name_of(replacement: Source) -> str:
     return name if name.isidentifier() and name != "replacement" else "rewrite"
 
 
-def _title(replacement: Source) -> str:
-    return replacement if isinstance(replacement, str) else getattr(replacement, "__name__", "another graph")
+def _document(pattern: Pattern, replacement: Source) -> str:
+    """The docstring of the replacement, or what becomes what."""
+    if isinstance(replacement, str):
+        return f"{pattern} becomes {replacement}."
+    written = None if isinstance(replacement, Graph) else getattr(replacement, "__doc__", None)
+    return written or f"{pattern.root.primitive.name}(...) becomes {getattr(replacement, '__name__', 'another graph')}."
 
 
 def _builder_of(pattern: Pattern, replacement: Source) -> Callable[[Builder, Match], Any]:

@@ -9,6 +9,7 @@ import onnx
 from onnx import GraphProto, ModelProto, ValueInfoProto
 
 from graphls.ir.graph import Node
+from graphls.ir.registry import nearest
 from graphls.ir.types import Type
 from graphls.primitives.faults import listed, mismatch, raise_from_rule
 from graphls.runtime.lowering.kernel_tables import ir_version
@@ -64,12 +65,19 @@ def _check(node: Node, model: ModelProto, names: Sequence[str], types: Sequence[
         inferred = onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True, data_prop=True)
     except Exception as error:  # of several kinds, one for each part of ONNX
         reason = str(error).strip().rstrip(".").replace("[", "").replace("]", "")
-        operators = f"operators that ONNX refuses ({' '.join(reason.splitlines()[:1])})"
+        operators = f"operators that ONNX refuses ({' '.join(reason.splitlines()[:1])}{_nearest_operator(model)})"
         raise mismatch(node.primitive, "onnx", operators, f"{listed(types)} is expected") from error
     infos = {info.name: info for info in inferred.graph.output}
     inferred_types = [_as_inferred(infos.get(name), kind) for name, kind in zip(names, types, strict=True)]
     if inferred_types != list(types):
         raise mismatch(node.primitive, "onnx", listed(inferred_types), f"its type rule says {listed(types)}")
+
+
+def _nearest_operator(model: ModelProto) -> str:
+    """A hint to the name of an operator, for the first one that ONNX does not have."""
+    known = {schema.name for schema in onnx.defs.get_all_schemas()}
+    strange = (operator.op_type for operator in model.graph.node if operator.domain == "")
+    return next((nearest(name, known) for name in strange if name not in known), "")
 
 
 def _context_of(model: ModelProto) -> Any:
