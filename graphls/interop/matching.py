@@ -293,12 +293,16 @@ def misfit(parameter: Parameter, path: str, match: Match) -> str:
     """The difference of an array from a parameter in shape or kind of numbers; "" if it fits."""
     shape, source = match.array.shape, " + ".join(map(repr, match.names))
     if shape != parameter.shape:
-        is_other = shape[::-1] == parameter.shape and len(shape) == 2
-        advice = f"; its transpose fits: transposed={match.names[0]!r}" if is_other else ""
-        return f"{path!r} has the shape {parameter.shape} and {source} has {shape}{advice}"
+        return f"{path!r} has the shape {parameter.shape} and {source} has {shape}"
     dtype = type_of(match.array).dtype
     same = dtype.is_float if parameter.dtype.is_float else _kind(dtype) == _kind(parameter.dtype)
     return "" if same else f"{path!r} holds {parameter.dtype!r} and {source} {dtype!r}"
+
+
+def fits_transposed(parameter: Parameter, match: Match) -> bool:
+    """Whether an array has another shape than its parameter, and its transpose has the same."""
+    shape = match.array.shape
+    return len(shape) == 2 and shape != parameter.shape and shape[::-1] == parameter.shape
 
 
 def _kind(dtype: DType) -> str:

@@ -70,6 +70,18 @@ def array_of(value: Any) -> Array:
         return offered_array(widened())
 
 
+def tensors_of(source: Any) -> dict[str, tuple[Any, tuple[str, ...]]]:
+    """The parameters and buffers of a module by the first of their names, with all names; nothing of other sources."""
+    if not callable(getattr(source, "named_buffers", None)):
+        return {}
+    named = [*source.named_parameters(remove_duplicate=False), *source.named_buffers(remove_duplicate=False)]
+    groups: dict[int, list[str]] = {}
+    tensors = dict(named)
+    for name, tensor in tensors.items():
+        groups.setdefault(id(tensor), []).append(name)
+    return {names[0]: (tensors[names[0]], tuple(names)) for names in groups.values()}
+
+
 def _file_of(path: Path) -> Path:
     """The file of a path: itself, or the one in a folder, which may be an index of several."""
     if not os.path.isdir(path):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from graphls.base.checks import boolean
@@ -12,6 +12,7 @@ from graphls.base.files.files import as_path, write_bytes
 from graphls.base.refusals import refusal
 from graphls.frontend.names.traps import EPSILON, MOMENTUM, CallArguments, Trap, warn_where
 from graphls.interop.formats import safetensors as safetensors_format
+from graphls.interop.like import arrays_like
 from graphls.interop.matching import (
     Match,
     Matches,
@@ -23,6 +24,7 @@ from graphls.interop.matching import (
     converted,
     distinct_matches,
     find_prefix,
+    fits_transposed,
     listed,
     match_for,
     misfit,
@@ -35,6 +37,7 @@ from graphls.interop.optimizers import load_optimizer_state_dict, optimizer_stat
 from graphls.interop.parameter_mapping import ParameterMapping, parameter_mappings
 from graphls.interop.report import Loaded, Report, counted
 from graphls.interop.sources import Array, weights_of
+from graphls.interop.transposition import transposed_modules, transposed_pattern
 from graphls.nn.cell import Cell
 from graphls.nn.normalization import BatchNorm2d, LayerNorm
 
@@ -70,8 +73,8 @@ def load_state_dict(
     `module.`, `model.` or `transformer.`, may be missing on the other. Projections of query, key and value may be
     joined on one side and separate on the other. The parts that `weight_norm` and `spectral_norm` store become the
     weight that they stand for. Weights that are stored as (inputs, outputs), as by the Conv1D of GPT-2, are detected by
-    their bias; `transposed` is a regular expression for the names of others. Floats and integers are converted to the
-    dtype of the parameter.
+    their bias, those of a module by its classes; `transposed` is a regular expression for the names of others. Floats
+    and integers are converted to the dtype of the parameter.
 
     `rename` maps regular expressions to their replacements in the names of the source, one after the other. `tied` maps
     names that the source lacks, after renames, to those of the same tensor: `{"lm_head.weight": "wte.weight"}`.
@@ -96,7 +99,8 @@ def load_state_dict(
     boolean("load_state_dict", "strict", strict)
     weights = weights_of(source)
     renames = check_rename("load_state_dict", rename), check_rename("load_state_dict", tied)
-    tensors = Tensors(weights.arrays, *renames, check_pattern("load_state_dict", transposed))
+    pattern = check_pattern("load_state_dict", transposed) or transposed_modules(source)
+    tensors = Tensors(weights.arrays, *renames, pattern)
     mappings = parameter_mappings(net)
     prefix = find_prefix(names_of(mappings), tensors.arrays)
     candidates = [(mapping, match_for(mapping, tensors, prefix)) for mapping in mappings]
@@ -104,7 +108,7 @@ def load_state_dict(
     _check_fit(matches, weights.origin, tensors)
     report = _report(weights.origin, matches, candidates, tensors)
     if strict and (report.missing or report.unused):
-        raise GraphValueError(_mismatch(report, {mapping.path: mapping.name for mapping in mappings}))
+        raise GraphValueError(_mismatch(report, {mapping.path: mapping for mapping in mappings}, tensors))
     arrays = [(mapping.parameter, converted(mapping.parameter, match)) for mapping, match in matches]
     for parameter, array in arrays:
         parameter.storage.replace(array)
@@ -137,9 +141,14 @@ def state_dict(
 
 
 def save_state_dict(
-    net: Cell, path: object, *, rename: Mapping[str, str] | None = None, transposed: str | None = None
-) -> None:
+    net: Cell, path: object, *, rename: Mapping[str, str] | None = None, transposed: str | None = None,
+    like: object = None,
+) -> None:  # fmt: skip
     """Write `state_dict` to a file of safetensors, which PyTorch and Hugging Face read.
+
+    `like` is the module of PyTorch that will load the file, or its weights as `load_state_dict` takes them, in place of
+    `rename` and `transposed`: the file has its names, prefix, layouts and dtypes, projections joined or separate as
+    there, and tied tensors under all their names. Raises GraphValueError for a model of another structure.
 
     Raises as `state_dict`, GraphFileError if the file cannot be written, GraphRuntimeError if safetensors is not
     installed, GraphTypeError for a path that is neither a string nor a path, GraphValueError if two parameters would
@@ -155,7 +164,11 @@ def save_state_dict(
         array([[1., 1., 1.],
                [1., 1., 1.]], dtype=float32)
     """
-    arrays = state_dict(net, rename=rename, transposed=transposed)
+    check_network("save_state_dict", net)
+    if like is not None and (rename is not None or transposed is not None):
+        raise GraphValueError("like= says names and layouts, so save_state_dict takes no rename= and no transposed=.")
+    named = state_dict(net, rename=rename, transposed=transposed) if like is None else None
+    arrays = arrays_like(net, like, _is_no_weight) if named is None else named
     write_bytes(as_path(path), safetensors_format.encode(arrays, {"format": "pt"}))
 
 
@@ -164,7 +177,9 @@ def _check_fit(matches: Matches, origin: str, tensors: Tensors) -> None:
     wrong = [(match, text) for mapping, match in matches if (text := misfit(mapping.parameter, mapping.path, match))]
     if wrong:
         projections = (_projection(name, tensors) for match, _ in wrong for name in match.names)
-        advice = next(filter(None, projections), "")
+        pattern = transposed_pattern(m.names[0] for p, m in matches if fits_transposed(p.parameter, m))
+        transposed = f"; transposes fit: transposed=r'{pattern}'" if pattern else ""
+        advice = next(filter(None, projections), transposed)
         misfits = listed(text for _, text in wrong)
         raise GraphValueError(f"The weights in {origin} do not fit the network: {misfits}{advice}.")
 
@@ -202,16 +217,28 @@ def _is_no_weight(name: str, array: Array) -> bool:
     return bool(NO_WEIGHTS.fullmatch(name) or (array.ndim == 4 and MASKS.fullmatch(name)))
 
 
-def _mismatch(report: Report, names: Mapping[str, str]) -> str:
-    """The error sentence for missing parameters and unused tensors, with the closest names."""
+def _mismatch(report: Report, mappings: Mapping[str, ParameterMapping], tensors: Tensors) -> str:
+    """The error sentence for missing parameters and unused tensors, with the closest names and likely ties."""
     parts = []
     if report.missing:
-        missing = [_with_nearest(path, names[path], report.unused) for path in report.missing]
+        missing = [_with_nearest(path, mappings[path].name, report.unused) for path in report.missing]
         parts.append(f"it has no tensors for {counted(len(missing), 'parameter')}, {listed(missing)}")
     if report.unused:
         parts.append(f"no parameter takes {len(report.unused)} of its tensors, {listed(map(repr, report.unused))}")
     text = f"The weights in {report.origin} are not those of the network: {'; '.join(parts)}"
-    return f"{text}; give rename={{pattern: replacement}} for names of the weights, or strict=False."
+    ties = {} if report.unused else _likely_ties((mappings[path] for path in report.missing), tensors)
+    tied = f"; if the model ties them, give tied={ties!r}" if ties else ""
+    return f"{text}{tied}; give rename={{pattern: replacement}} for names of the weights, or strict=False."
+
+
+def _likely_ties(missing: Iterable[ParameterMapping], tensors: Tensors) -> dict[str, str]:
+    """For matrices without tensors, the one tensor of the same shape, if there is just one and it may be tied."""
+    ties: dict[str, str] = {}
+    for mapping in missing:
+        same = [name for name, array in tensors.arrays.items() if array.shape == mapping.parameter.shape]
+        if mapping.name.endswith("weight") and len(mapping.parameter.shape) == 2 and len(same) == 1:
+            ties[mapping.name] = same[0]
+    return ties
 
 
 def _with_nearest(path: str, name: str, unused: Sequence[str]) -> str:

@@ -121,8 +121,9 @@ def test_a_beginning_that_all_names_have_is_none(prefix: str) -> None:
 def test_weights_that_are_one_tensor() -> None:
     weights = recorded("gpt2")
     apart = Gpt(is_tied=False)
-    with pytest.raises(ValueError, match=r"no tensors for 1 parameter, 'lm_head.weight'"):
+    with pytest.raises(ValueError, match=r"no tensors for 1 parameter, 'lm_head.weight'") as raised:
         load_state_dict(apart, weights)
+    assert "if the model ties them, give tied={'lm_head.weight': 'transformer.wte.weight'}" in str(raised.value)
     load_state_dict(apart, weights, tied={"lm_head.weight": "transformer.wte.weight"})
     check_outputs(apart, "gpt2")
     with pytest.raises(ValueError, match=r"'lm_head.weight' is tied to 'wte.weight', which is not among"):
@@ -141,6 +142,103 @@ def test_what_safetensors_left_out_because_it_is_the_same(tmp_path: Path) -> Non
     net = Gpt(is_tied=False)
     load_state_dict(net, tmp_path)
     check_outputs(net, "gpt2")
+
+
+@pytest.mark.parametrize("case", NETWORKS)
+def test_a_file_like_another_is_that_file(case: str, tmp_path: Path) -> None:
+    net = NETWORKS[case]()
+    load_state_dict(net, file_of(case))
+    weights = recorded(case)
+    save_state_dict(net, tmp_path / "like.safetensors", like=file_of(case))
+    again = safetensors_format.decode((tmp_path / "like.safetensors").read_bytes())
+    assert set(again) == set(weights)
+    for name, array in weights.items():
+        np.testing.assert_array_equal(again[name], array, err_msg=name)
+        assert again[name].dtype == array.dtype
+
+
+class Conv1D:
+    """Stands for the class of Hugging Face whose weights are (inputs, outputs)."""
+
+
+class Module:
+    """What is read of a module of PyTorch: names of tensors, of which some are one, and classes of parts."""
+
+    def __init__(self, arrays: dict[str, Any], transposed: tuple[str, ...] = ()) -> None:
+        self.arrays, self.transposed = arrays, transposed
+
+    def state_dict(self) -> dict[str, Any]:
+        return self.arrays
+
+    def named_parameters(self, remove_duplicate: bool) -> Any:
+        return self.arrays.items()
+
+    def named_buffers(self, remove_duplicate: bool) -> Any:
+        return ()
+
+    def named_modules(self) -> Any:
+        return [("", self), *((path, Conv1D()) for path in self.transposed)]
+
+
+def test_a_file_like_a_module_has_its_ties_layouts_and_dtypes(tmp_path: Path) -> None:
+    path = tmp_path / "like.safetensors"
+    weights = recorded("gpt2")
+    head = weights["transformer.wte.weight"]
+    paths = [name.removesuffix(".weight") for name in weights if ".c_" in name and name.endswith(".weight")]
+    # Without biases only the classes of the module say that square matrices are (inputs, outputs).
+    module = Module({**weights, "lm_head.weight": head}, tuple(paths))
+    net = Gpt()
+    load_state_dict(net, module)
+    check_outputs(net, "gpt2")
+    save_state_dict(net, path, like=module)
+    again = safetensors_format.decode(path.read_bytes())
+    np.testing.assert_array_equal(again["lm_head.weight"], head)
+    for name, array in weights.items():
+        np.testing.assert_array_equal(again[name], array, err_msg=name)
+    square = nn.SequentialCell(nn.Dense(3, 3, has_bias=False))
+    matrix = np.arange(9, dtype=np.float16).reshape(3, 3)
+    load_state_dict(square, Module({"0.weight": matrix}, ("0",)))
+    np.testing.assert_array_equal(square[0].weight.asnumpy(), matrix.T)
+    save_state_dict(square, path, like=Module({"0.weight": matrix}, ("0",)))
+    saved = safetensors_format.decode(path.read_bytes())["0.weight"]
+    np.testing.assert_array_equal(saved, matrix)
+    assert saved.dtype == np.float16
+
+
+def test_projections_are_saved_as_the_model_has_them(tmp_path: Path) -> None:
+    """Separate ones as joined ones, which are transposed as well, and the other way round."""
+    path, weights = tmp_path / "like.safetensors", recorded("gpt2")
+    net = Gpt(is_joined=False)
+    load_state_dict(net, weights)
+    save_state_dict(net, path, like={name: np.zeros_like(array) for name, array in weights.items()})
+    again = safetensors_format.decode(path.read_bytes())
+    for name, array in weights.items():
+        np.testing.assert_array_equal(again[name], array, err_msg=name)
+    joined = nn.SequentialCell(nn.CellDict({"c_attn": nn.Dense(4, 12)}))
+    kinds = ("weight", (4, 4)), ("bias", (4,))
+    separate = {f"0.{q}_proj.{kind}": np.zeros(shape) for q in "qkv" for kind, shape in kinds}
+    save_state_dict(joined, path, like=separate)
+    again = safetensors_format.decode(path.read_bytes())
+    for kind in ("weight", "bias"):
+        rows = np.concatenate([again[f"0.{q}_proj.{kind}"] for q in "qkv"])
+        np.testing.assert_array_equal(rows, getattr(joined[0]["c_attn"], kind).asnumpy())
+
+
+def test_a_model_of_another_structure_writes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "like.safetensors"
+    net = nn.SequentialCell(nn.Dense(2, 3))
+    arrays = {"0.weight": np.ones((3, 2), np.float32), "0.bias": np.ones(3, np.float32)}
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"like": {"0.weight": arrays["0.weight"]}}, r"it has nothing for '0\.bias'"),
+        ({"like": {**arrays, "1.weight": np.ones(3)}}, r"no parameter is '1\.weight'"),
+        ({"like": {**arrays, "0.bias": np.ones(4)}}, r"'0\.bias' has the shape \(3,\) and '0\.bias' of the model"),
+        ({"like": arrays, "transposed": "0"}, r"takes no rename= and no transposed="),
+        ({"like": 3}, "a file, a folder, or a dict of tensors"),
+    ]
+    for options, message in cases:
+        with pytest.raises(graphls.GraphlsError, match=message):
+            save_state_dict(net, path, **options)
+    assert not path.exists()
 
 
 def test_a_report_is_a_table() -> None:
@@ -181,7 +279,7 @@ def test_strict_names_both_sides_and_the_nearest_and_changes_nothing() -> None:
 
 WRONG: dict[str, Any] = {
     r"'weight' has the shape \(3, 2\) and 'weight' has \(2, 2\)": {"weight": np.ones((2, 2)), "bias": np.ones(3)},
-    "its transpose fits: transposed='weight'": {"weight": np.ones((2, 3))},
+    r"transposes fit: transposed=r'\(\^\|\\\.\)\(weight\)\$'": {"weight": np.ones((2, 3))},
     r"'bias' holds Float32 and 'bias' Int64": {"weight": np.ones((3, 2)), "bias": np.ones(3, int)},
     r"'bias' is a str, not a tensor or array": {"weight": np.ones((3, 2)), "bias": "0"},
     r"names that are strings, not 3": {3: np.ones(2)},

@@ -8,8 +8,9 @@ from typing import Any
 from graphls.base.checks import boolean
 from graphls.base.errors import GraphTypeError, GraphValueError
 from graphls.frontend.tensors.parameter import Parameter
+from graphls.interop.sources import tensors_of
 from graphls.onnx.pytorch.cell import TorchCell, cell_class, require_computable
-from graphls.onnx.pytorch.exporting import Exported, array_of_torch, export, tensors_of
+from graphls.onnx.pytorch.exporting import Exported, array_of_torch, export
 from graphls.onnx.pytorch.forward import arguments_of
 from graphls.onnx.pytorch.shapes import is_tensor_of_torch, shapes_of, with_two_samples
 from graphls.onnx.pytorch.structure import structure_of

@@ -16,6 +16,7 @@ from onnx import ModelProto, helper
 
 from graphls.base.errors import GraphlsError, GraphRuntimeError, GraphValueError
 from graphls.frontend.tensors.tensor import Array
+from graphls.interop.sources import tensors_of
 from graphls.onnx.importing.origins import function_of_torch
 from graphls.onnx.pytorch.cell import ModeSource
 from graphls.onnx.pytorch.forward import Forward
@@ -119,16 +120,6 @@ def _read(module: Any, exported: Any, results: Structure) -> Exported:
 
 def _is_input_tensor(spec: Any) -> bool:
     return spec.kind.name == "USER_INPUT" and type(spec.arg).__name__ == "TensorArgument"
-
-
-def tensors_of(module: Any) -> dict[str, tuple[Any, tuple[str, ...]]]:
-    """The parameters and buffers of a module by the first of their names, with all names of each."""
-    named = [*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)]
-    groups: dict[int, list[str]] = {}
-    tensors = dict(named)
-    for name, tensor in tensors.items():
-        groups.setdefault(id(tensor), []).append(name)
-    return {names[0]: (tensors[names[0]], tuple(names)) for names in groups.values()}
 
 
 def _updates(program: Any, canonical: Mapping[str, str]) -> dict[str, str]:
