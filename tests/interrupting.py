@@ -7,8 +7,9 @@ import inspect
 import signal
 import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import graphls
@@ -32,18 +33,23 @@ def places_in(function: Callable[[], Any]) -> int:
     return _places_passed(sys.maxsize, function)
 
 
+@cache
+def is_place(code: CodeType, is_return: bool) -> bool:
+    """Whether Python may raise a Ctrl-C in a function of graphls: where it returns, or elsewhere in it."""
+    # A generator expression that is left early, as by any() or next(), is called once more to end, where Python loses
+    # what is raised. Behind the return of `__enter__` Python does not look for signals.
+    is_silent = code.co_name == "<genexpr>" or (is_return and code.co_name == "__enter__")
+    is_yield = is_return and code.co_flags & inspect.CO_GENERATOR
+    is_counted = code.co_filename.startswith(str(PACKAGE)) and not code.co_filename.startswith(PURE)
+    return is_counted and not is_silent and not is_yield
+
+
 def _places_passed(most: int, function: Callable[[], Any]) -> int:
     passed = 0
 
     def profile(frame: FrameType, event: str, argument: Any) -> None:
         nonlocal passed
-        file = frame.f_code.co_filename
-        is_entered = event == "return" and frame.f_code.co_name == "__enter__"  # Python does not look behind a return
-        is_yield = event == "return" and frame.f_code.co_flags & inspect.CO_GENERATOR
-        # One that is left early, as by any() or next(), is called once more to end, where Python loses what is raised.
-        is_expression = frame.f_code.co_name == "<genexpr>"
-        is_place = event != "c_call" and not (is_entered or is_yield or is_expression)
-        if is_place and file.startswith(str(PACKAGE)) and not file.startswith(PURE):
+        if event != "c_call" and is_place(frame.f_code, event == "return"):
             passed += 1
             if passed > most:
                 sys.setprofile(None)

@@ -8,13 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.sources import parsed
+
 ROOT = Path(__file__).parent.parent / "graphls"
 MOST = {"nn": 0.05, "compat": 0.05}
 """The largest share of parameters with `Any` in their annotation."""
 
 
 def parameters(path: Path) -> Iterator[ast.arg]:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             found = node.args
             starred = (arg for arg in (found.vararg, found.kwarg) if arg is not None)

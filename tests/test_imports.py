@@ -16,6 +16,7 @@ import networkx
 
 import graphls
 from graphls.base.aliases import ALIASES, real_name
+from tests.sources import parsed
 
 ROOT = Path(__file__).parent.parent
 MODULES = {
@@ -113,14 +114,19 @@ def within(module: str, packages: tuple[str, ...]) -> bool:
     return any(module == package or module.startswith(package + ".") for package in packages)
 
 
-@cache
 def tree(module: str) -> ast.Module:
-    return ast.parse(MODULES[module].read_text(encoding="utf-8"))
+    return parsed(MODULES[module])
 
 
 @cache
+def imported_by(module: str) -> dict[bool, tuple[str, ...]]:
+    """The imports everywhere and at once; trees themselves are not kept, which garbage collection would visit."""
+    parsed_once = tree(module)
+    return {everywhere: tuple(imports(parsed_once, everywhere)) for everywhere in (True, False)}
+
+
 def imported(module: str, everywhere: bool) -> tuple[str, ...]:
-    return tuple(imports(tree(module), everywhere))
+    return imported_by(module)[everywhere]
 
 
 def loaded(module: str, seen: set[str]) -> set[str]:

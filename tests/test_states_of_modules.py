@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.sources import parsed
+
 ROOT = Path(__file__).parent.parent
 KNOWN: dict[str, tuple[str, ...]] = {
     "of a thread, by a context variable": (
@@ -123,7 +125,7 @@ def targets(node: ast.stmt) -> list[ast.Name]:
 def states() -> Iterator[str]:
     """The states of all modules, by module and name."""
     for path in sorted((ROOT / "graphls").rglob("*.py")):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        tree = parsed(path)
         module = ".".join(path.relative_to(ROOT / "graphls").with_suffix("").parts).removesuffix(".__init__")
         changed = set(changed_names(tree))
         for node in tree.body:

@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 
 import graphls
+from tests.sources import parsed
 
 GONE = {
     "asides": "background segments",
@@ -53,7 +54,7 @@ def _definitions() -> list[tuple[str, int, str, bool]]:
     for file in sorted(root.rglob("*.py")):
         path = file.relative_to(root).as_posix()
         definitions.append((path, 1, file.stem, False))
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        for node in ast.walk(parsed(file)):
             if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
                 definitions.append((path, node.lineno, node.name, False))
             elif isinstance(node, ast.arg):

@@ -7,8 +7,10 @@ nothing is written, and a page that is not current is an error.
 from __future__ import annotations
 
 import ast
+import inspect
 import sys
 import textwrap
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -52,7 +54,13 @@ def _section(folder: Path, root: Path) -> Iterator[str]:
 
 def first_line(file: Path) -> str:
     """The first line of the docstring of a module, or an empty string."""
-    return (ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or "").partition("\n")[0]
+    with tokenize.open(file) as lines:
+        for token in tokenize.generate_tokens(lines.readline):
+            if token.type == tokenize.STRING:
+                return inspect.cleandoc(ast.literal_eval(token.string)).partition("\n")[0]
+            if token.type not in (tokenize.COMMENT, tokenize.NL):
+                break
+    return ""
 
 
 def _wrapped(text: str) -> str:

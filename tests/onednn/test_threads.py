@@ -193,4 +193,5 @@ def test_a_step_that_is_interrupted_anywhere_leaves_the_states_of_one_step(
         step(X, Y)
     is_held = made is scaled and least > 0  # new states wait in second buffers for the flag
     assert any(write.in_place for write in step._session.plan.graph.writes) is not is_held
-    assert_states_are_of_one_step(step, lambda: step(X, Y), states, 2)
+    every = 29 if is_held else 2  # of 5000 places, nearly all of which bind one state after the other
+    assert_states_are_of_one_step(step, lambda: step(X, Y), states, every)

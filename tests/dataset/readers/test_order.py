@@ -39,19 +39,25 @@ def record(value: int) -> bytes:
     return b"".join(part + struct.pack("<I", masked_crc(part)) for part in parts)
 
 
-@pytest.fixture
-def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Files of lines, of CSV, of TFRecord and of MindRecord, each with the same rows."""
-    monkeypatch.chdir(tmp_path)
+    folder = tmp_path_factory.mktemp("rows")
     for name, size in SIZES.items():
         own = [f"{name}{i}" for i in range(size)]
-        Path(f"{name}.txt").write_text("\n".join(own))
-        Path(f"{name}.csv").write_text("\n".join(own))
-        Path(f"{name}.tf").write_bytes(b"".join(record(NAMES.index(row)) for row in own))
-        writer = FileWriter(f"{name}.mr")
+        (folder / f"{name}.txt").write_text("\n".join(own))
+        (folder / f"{name}.csv").write_text("\n".join(own))
+        (folder / f"{name}.tf").write_bytes(b"".join(record(NAMES.index(row)) for row in own))
+        writer = FileWriter(str(folder / f"{name}.mr"))
         writer.add_schema({"x": {"type": "int32"}}, "rows")
         writer.write_raw_data([{"x": NAMES.index(row)} for row in own])
         writer.commit()
+    return folder
+
+
+@pytest.fixture
+def files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
 
 
 def lines(**arguments: Any) -> list[str]:
