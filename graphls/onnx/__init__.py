@@ -18,6 +18,8 @@ from graphls.onnx.selection import Choice, Selection
 __all__ = ["OnnxCell", "artifacts", "load", "save", "save_quantized", "training"]
 
 MOST_LISTED = 30
+BLOCKED = "com.microsoft.nchwc."
+"""The domain of the operators on images in blocks of channels that ONNX Runtime's last optimizations write."""
 
 
 def load(
@@ -65,5 +67,8 @@ def loaded(
         shown = program.faults[:MOST_LISTED]
         more = f" and {len(program.faults) - len(shown)} more" if len(program.faults) > len(shown) else ""
         text = f"{original.name} has operators that graphls does not compute: {', '.join(shown)}{more}"
+        if any(fault.startswith(BLOCKED) for fault in program.faults):
+            text += "; those of com.microsoft.nchwc are for one kind of processor: optimize it up to the level"
+            raise GraphValueError(f"{text} ORT_ENABLE_EXTENDED only.")
         raise GraphValueError(f"{text}; give the outputs that do not need them (outputs=[...]).")
     return cell_of(original, program, selection, fixed)

@@ -18,6 +18,7 @@ from graphls import nn, ops
 from graphls.ir import interpret
 from graphls.runtime.onednn.kernels.loops import MOST_CALLS
 from graphls.runtime.onednn.part import OnednnPart
+from tests.onnx.test_recurrent import GATES, losses, modes
 
 RNG = np.random.default_rng(0)
 SEQUENCES = RNG.normal(size=(4, 6, 5)).astype(np.float32)
@@ -354,3 +355,11 @@ def test_a_choice_by_a_flag_of_a_loop_has_a_gradient() -> None:
     step = graphls.compile(graphls.grad(loss), MATRIX, ROWS, engine="onednn")
     expected = graphls.compile(graphls.grad(loss), MATRIX, ROWS, engine="onnxruntime")(MATRIX, ROWS)
     np.testing.assert_allclose(step(MATRIX, ROWS).asnumpy(), expected.asnumpy(), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", GATES)
+def test_layers_of_onnx_models_train_as_on_the_runtime_in_any_mode(kind: str) -> None:
+    for case in modes(kind, 3, 8):
+        found, expected = losses(case, "onednn"), losses(case, "onnxruntime")
+        assert expected[-1] < expected[0], case.attributes
+        np.testing.assert_allclose(found, expected, rtol=1e-4, err_msg=str(case.attributes))

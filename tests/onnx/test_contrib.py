@@ -9,6 +9,7 @@ import onnxruntime
 import pytest
 from onnx import helper
 
+import graphls
 import graphls.onnx
 from tests.onnx.models import model, tensor
 from tests.onnx.node_tests import Case, check_gradient
@@ -68,3 +69,11 @@ def test_an_operator(number: int) -> None:
     for y, wanted in zip(found if isinstance(found, tuple) else (found,), expected, strict=True):
         np.testing.assert_allclose(y.asnumpy(), wanted, rtol=1e-4, atol=2e-5)
     assert not check_gradient(Case(kind, proto, [(list(given.values()), expected)]))
+
+
+def test_what_is_optimized_for_one_processor_is_refused_with_advice() -> None:
+    nodes = [helper.make_node("ReorderInput", ["x"], ["y"], domain="com.microsoft.nchwc")]
+    proto = model(nodes, [tensor("x", [1, 16, 4, 4])], ["y"])
+    proto.opset_import.append(helper.make_opsetid("com.microsoft.nchwc", 1))
+    with pytest.raises(graphls.GraphlsError, match="optimize it up to the level ORT_ENABLE_EXTENDED only"):
+        graphls.onnx.load(proto)
