@@ -19,7 +19,7 @@ def test_dtypes_of_numpy_and_python() -> None:
     assert dtypes.dtype_to_nptype(gl.float16) is np.float16
     assert [dtypes.dtype_to_pytype(d) for d in (gl.bool_, gl.uint8, gl.float64)] == [bool, int, float]
     assert [dtypes.pytype_to_dtype(t) for t in (bool, int, float, np.int8)] == [gl.bool_, gl.int64, gl.float64, gl.int8]
-    with pytest.raises(TypeError, match="is no class of numbers"):
+    with pytest.raises(TypeError, match="is not a class of numbers"):
         dtypes.pytype_to_dtype(str)
 
 

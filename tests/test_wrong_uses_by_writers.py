@@ -80,7 +80,7 @@ def cases() -> Iterator[tuple[str, Any, Callable[[], Any], str]]:
     yield "vjp", lambda self, e, g, x, y: e.no_such(g), gradient, "There is no primitive 'no_such'"
     yield "onnx", None, compiled, "The primitive twice has no ONNX rule; give its class one, `onnx`"
     yield "onnx", "NoSuch", compiled, r"gives operators that ONNX refuses \(No Op registered for NoSuch"
-    yield "onnx", lambda self, e, x: e.Celu(x), compiled, r"is no method is e.operator\('Celu', \[x\]\); mend"
+    yield "onnx", lambda self, e, x: e.Celu(x), compiled, r"is not a method is e.operator\('Celu', \[x\]\); mend"
     yield "onnx", lambda self, e, x: None, compiled, r"gives NoneType None where the name of a tensor"
     yield "onnx", lambda self, e, x: "other", compiled, r"gives str 'other' where the name of a tensor"
     yield "onnx", lambda self, e, x: (x, x), compiled, r"gives str 'x0', str 'x0' where the name"
@@ -152,8 +152,8 @@ PASSES: tuple[tuple[Callable[[Graph], Any], str], ...] = (
     (lambda graph: None, "The pass 'mine' returned NoneType and must return a Graph"),
     (without_names, r"'mine' does not verify; Builder\(Names.of\(graph\)\) .* The name %mul is used twice"),
     (changed(outputs=lambda g: g.outputs[0]), r"the pass 'mine' is malformed: its outputs are %mul: f32\[2,3\], "),
-    (changed(outputs=lambda g: ("mul",)), "pass 'mine' is malformed: its outputs have 'mul', which is no Value"),
-    (changed(nodes=lambda g: g.outputs), r"is malformed: its nodes have %mul: f32\[2,3\], which is no Node"),
+    (changed(outputs=lambda g: ("mul",)), "pass 'mine' is malformed: its outputs have 'mul', which is not a Value"),
+    (changed(nodes=lambda g: g.outputs), r"is malformed: its nodes have %mul: f32\[2,3\], which is not a Node"),
     (changed(nodes=lambda g: None), "is malformed: its nodes are None, and must be a tuple of Nodes"),
     (changed(node=lambda g: ()), "A graph has no 'node'; it has name, inputs, states, nodes, writes, outputs."),
     (on_nodes(primitive="add"), "malformed: the primitive of a node is 'add', and must be what graphls.passes.lookup"),
@@ -161,7 +161,7 @@ PASSES: tuple[tuple[Callable[[Graph], Any], str], ...] = (
     (changed(nodes=lambda g: g.nodes[::-1]), "'mine' does not verify. %add is used before it is defined"),
     (changed(inputs=lambda g: (*g.inputs, Value("q", "f32[2]"))), "the type of 'q' is 'f32.2.', and must be a Type"),  # type: ignore[arg-type]
     (changed(inputs=lambda g: (*g.inputs, EXTRA)), r"pass 'mine' made inputs f32\[2,3\], f32\[2\] of f32\[2,3\]; it"),
-    (changed(states=lambda g: (Value("extra", EXTRA.type, True),)), "added the state 'extra', which is no parameter"),
+    (changed(states=lambda g: (Value("extra", EXTRA.type, True),)), "added the state 'extra', which is not a param"),
     (in_place, "The pass 'mine' changes a graph or a node in place .*; make new ones with graph.replace"),
     (node_in_place, "The pass 'mine' changes a graph or a node in place .*; make new ones with graph.replace"),
     (lambda graph: graph.state("weight"), "The graph has no state 'weight'"),

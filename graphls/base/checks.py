@@ -24,7 +24,7 @@ def _described(value: object) -> str:
 def _no_number(cell: str, name: str, value: object) -> GraphTypeError:
     kind = type(value).__name__
     return GraphTypeError(
-        f"For {cell!r}, the type of {name!r} should be 'float', but got type {kind!r}: {value!r} is no number.",
+        f"For {cell!r}, the type of {name!r} should be 'float', but got type {kind!r}: {value!r} is not a number.",
     )
 
 

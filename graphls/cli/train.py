@@ -27,7 +27,7 @@ def _add_data(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--validate", metavar="SOURCE", help="data to evaluate the model on after every epoch")
     columns = "the column for an input, or several columns that form it, such as 'x=pixel_*'"
     group.add_argument("--bind", action="append", default=[], metavar="NAME=COLUMN,...", help=columns)
-    label = "the label in the data; by default the one array that is no input of the model"
+    label = "the label in the data; by default the one array that is not an input of the model"
     group.add_argument("--label", metavar="NAME", help=label)
     group.add_argument("--batch-size", type=int, metavar="ROWS", help="by default that of the model, or 32")
     group.add_argument("--no-shuffle", dest="shuffle", action="store_false", help="keep the order of the rows")

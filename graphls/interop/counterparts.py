@@ -156,7 +156,7 @@ def counterpart_of(optimizer: Optimizer) -> Counterpart:
         if each in COUNTERPARTS:
             return COUNTERPARTS[each]
         if each in REFUSED:
-            raise GraphValueError(f"{type(optimizer).__name__} is no optimizer of PyTorch: {REFUSED[each]}.")
+            raise GraphValueError(f"{type(optimizer).__name__} is not an optimizer of PyTorch: {REFUSED[each]}.")
     known = ", ".join(each.__name__ for each in COUNTERPARTS)
     raise GraphValueError(f"PyTorch has no optimizer as {type(optimizer).__name__} is; those that it has are {known}.")
 

@@ -103,7 +103,7 @@ def check_rename(function: str, rename: object) -> Rename:
             re.compile(pattern)
             re.sub(f"{pattern}|", replacement, "")
         except (re.error, IndexError) as error:
-            text = f"For {function!r}, 'rename' has {pattern!r}: {replacement!r}, which is no regular expression"
+            text = f"For {function!r}, 'rename' has {pattern!r}: {replacement!r}, which is not a regular expression"
             raise GraphValueError(f"{text}: {error}.") from None
     return rename
 

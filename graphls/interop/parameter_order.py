@@ -40,7 +40,7 @@ def mappings_of(optimizer: Optimizer, net: Cell) -> list[list[ParameterMapping]]
     parameters = in_order(optimizer)
     absent = [p.name for p in parameters if id(p) not in mappings]
     if absent:
-        raise GraphValueError(f"The optimizer updates {absent[0]!r}, which is no parameter of the network.")
+        raise GraphValueError(f"The optimizer updates {absent[0]!r}, which is not a parameter of the network.")
     return [mappings[id(p)] for p in parameters]
 
 

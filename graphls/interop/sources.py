@@ -104,7 +104,7 @@ def _sharded(index: Path) -> Arrays:
         if not all(isinstance(file, str) and file == Path(file).name for file in files):
             raise ValueError("its files are not beside it")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise GraphValueError(f"{index} is no index of files of safetensors: {error}.") from None
+        raise GraphValueError(f"{index} is not an index of files of safetensors: {error}.") from None
     shards = {file: _read(index.with_name(file)) for file in files}
     absent = [name for name, file in weight_map.items() if name not in shards[file]]
     if absent:

@@ -97,7 +97,7 @@ def key_of_constant(constant: object) -> Hashable:
         return kind, constant.hex()
     if isinstance(constant, (tuple, list)):
         return kind, *map(key_of_constant, constant)
-    raise TypeError(f"{constant!r} is no plain constant.")
+    raise TypeError(f"{constant!r} is not a plain constant.")
 
 
 def constant_key(constant: object) -> Any:

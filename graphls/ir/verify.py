@@ -229,4 +229,4 @@ def _of_kind(part: str, items: object, kind: type) -> Iterator[str]:
     if not isinstance(items, (tuple, list)):
         yield f"{part} are {items!r}, and must be a tuple of {kind.__name__}s"
     elif wrong := [item for item in items if not isinstance(item, kind)]:
-        yield f"{part} have {wrong[0]!r}, which is no {kind.__name__}"
+        yield f"{part} have {wrong[0]!r}, which is not a {kind.__name__}"

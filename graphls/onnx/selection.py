@@ -94,7 +94,7 @@ def _chosen(
 def _no_match(argument: str, pattern: str, candidates: Iterable[str], constants: Mapping[str, Stored]) -> str:
     others = sorted(matching(pattern, constants))
     if others:
-        return f"{argument} names {others[0]!r}, whose elements are no floats; such a tensor is constant."
+        return f"{argument} names {others[0]!r}, whose elements are not floats; such a tensor is constant."
     near = get_close_matches(pattern, candidates, 3, 0.4)
     advice = f"; near are {', '.join(map(repr, near))}" if near else ""
     return f"No float tensor of the model is called {pattern!r}, as {argument} asks{advice}."

@@ -157,7 +157,7 @@ def _require_axis(name: str, x: Type) -> None:
 def _require_parts(name: str, x: Type, ranks: int) -> None:
     _require_axis(name, x)
     if x.shape[0] % ranks:
-        text = f"{name} divides the first axis among {ranks} ranks, and {x.shape[0]} rows are no equal parts"
+        text = f"{name} divides the first axis among {ranks} ranks, and {x.shape[0]} rows have no equal parts"
         raise GraphValueError(f"{text}; pad them.")
 
 

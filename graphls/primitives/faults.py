@@ -49,7 +49,7 @@ def raise_from_rule(operation: Operation, rule: str, error: Exception) -> NoRetu
     if rule == "onnx" and isinstance(error, AttributeError) and error.name:
         message += nearest(error.name, [name for name in dir(error.obj) if not name.startswith("_")])
         if error.name[:1].isupper():
-            message += f"; an operator that is no method is e.operator({error.name!r}, [x])"
+            message += f"; an operator that is not a method is e.operator({error.name!r}, [x])"
     raise kind(f"{message}; {_advice(operation, rule)}", line_of(error)) from error
 
 

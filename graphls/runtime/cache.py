@@ -216,7 +216,7 @@ def _parts(key: str, data: memoryview) -> dict[str, memoryview]:
     checksum, offset = data[offset : offset + 32], offset + 32
     count, offset = int.from_bytes(data[offset : offset + 8], "little"), offset + 8
     if data[: len(MAGIC)] != MAGIC or count > len(data):
-        raise ValueError("This is no entry.")
+        raise ValueError("This is not an entry.")
     table, offset = data[offset : offset + count], offset + count
     offset += -offset % PAGE
     computed = hashlib.sha256(key.encode() + bytes(table))

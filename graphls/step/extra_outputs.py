@@ -53,7 +53,7 @@ def check_stages(traced: Traced, stages: Mapping[str, Graph]) -> None:
                 raise GraphValueError(f"{text} of a step, in their order, and may add others behind the outputs only.")
         strange = [state.name for state in graph.states if state.name not in traced.parameters]
         if strange:
-            text = f"{called} added the state {strange[0]!r}, which is no parameter"
+            text = f"{called} added the state {strange[0]!r}, which is not a parameter"
             raise GraphValueError(f"{text}; a step has the states that its cell has, so give the cell a Parameter.")
 
 

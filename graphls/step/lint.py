@@ -150,7 +150,7 @@ def _unstopped(node: Node) -> Iterable[Value]:
 def _untrained_text(names: list[str]) -> str:
     shown = ", ".join(map(repr, names[:_SHOWN])) + (f" and {len(names) - _SHOWN} others" if names[_SHOWN:] else "")
     return (
-        f"No optimizer trains {shown}, whose cell is no part of the network, as one in a plain list or dict; keep "
+        f"No optimizer trains {shown}, whose cell is not part of the network, as one in a plain list or dict; keep "
         "cells in nn.CellList or nn.CellDict, or set requires_grad=False if that is meant."
     )
 

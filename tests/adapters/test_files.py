@@ -112,7 +112,7 @@ def test_files_that_do_not_fit(tmp_path: Path) -> None:
         adapters.load_adapters(network(), tmp_path / "none")
     file = tmp_path / "a.safetensors"
     file.write_bytes(b"nothing")
-    with pytest.raises(GraphValueError, match="holds no adapters: it is no file of safetensors"):
+    with pytest.raises(GraphValueError, match="holds no adapters: it is not a file of safetensors"):
         adapters.load_adapters(network(), file)
     for arrays, message in (
         ({"q_proj.lora_A.weight": (2, 6)}, "of 'q_proj' it has one tensor of two"),

@@ -164,6 +164,6 @@ def test_what_a_page_needs(tmp_path: Path) -> None:
     with pytest.raises(graphls.GraphlsError, match=r"not of f32\[2\]"):
         check_data(other, data)
     folder = step.export(tmp_path / "page")
-    with pytest.raises(graphls.GraphlsError, match=f"is no folder of onnxruntime-web: it has no {RUNTIME[0]}"):
+    with pytest.raises(graphls.GraphlsError, match=f"is not a folder of onnxruntime-web: it has no {RUNTIME[0]}"):
         write_page(folder, data, str(tmp_path))
     assert json.loads((folder / "step.json").read_text())["predict"] is not None

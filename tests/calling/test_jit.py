@@ -201,5 +201,5 @@ def test_mutable_makes_numbers_inputs() -> None:
 def test_jit_class_takes_classes_that_are_no_cells() -> None:
     assert jit_class is not None and ms_class(Scaler) is Scaler
     for wrong in (Layer, Scaler(1.0)):
-        with pytest.raises(TypeError, match="jit_class decorates a class that is no Cell"):
+        with pytest.raises(TypeError, match="jit_class decorates classes other than cells"):
             jit_class(wrong)  # type: ignore[type-var]

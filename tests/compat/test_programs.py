@@ -89,7 +89,7 @@ def test_programs_run_as_under_python(program: list[str], project: Path) -> None
         (["package/empty"], 1, "can't find '__main__' module in 'package/empty'"),
         ([], 2, "one program is needed"),
         (["-m"], 2, "argument -m: expected one argument"),
-        (["bad.ipynb"], 1, "is no notebook"),
+        (["bad.ipynb"], 1, "is not a notebook"),
     ],
     ids=str,
 )

@@ -334,7 +334,7 @@ def test_names_that_do_not_fit() -> None:
             load_optimizer_state_dict(adamw(net), net, state("adamw"), names=names)
     with pytest.raises(TypeError, match=r"are a list of strings, not '0.weight'"):
         load_optimizer_state_dict(adamw(net), net, state("adamw"), names="0.weight")
-    with pytest.raises(ValueError, match="is no parameter of the network"):
+    with pytest.raises(ValueError, match="is not a parameter of the network"):
         load_optimizer_state_dict(adamw(net), nn.Dense(2, 2), state("adamw"))
     whole = {"model": {**weights("adamw"), "3.weight": ARRAYS["x"]}, "optimizer": state("adamw_groups")}
     with pytest.raises(

@@ -316,8 +316,8 @@ def test_weights_that_do_not_fit_change_nothing(text: str) -> None:
 def test_wrong_arguments() -> None:
     net, weights = nn.Dense(2, 2), {"weight": np.ones((2, 2)), "bias": np.ones(2)}
     cases: list[tuple[str, dict[str, Any]]] = [
-        ("which is no regular expression", {"rename": {"(": ""}}),
-        ("which is no regular expression", {"rename": {"a": r"\1"}}),
+        ("which is not a regular expression", {"rename": {"(": ""}}),
+        ("which is not a regular expression", {"rename": {"a": r"\1"}}),
         ("'rename' is a dict of patterns", {"rename": ["a"]}),
         ("'weight' and 'bias' both 'x'", {"rename": {"weight|bias": "x"}}),
         ("'transposed' is a regular expression", {"transposed": 3}),
@@ -506,7 +506,7 @@ def test_pickles_make_tensors_and_nothing_else(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"x/data\.pkl in it is compressed"):
         load_state_dict(nn.Dense(2, 2), archive(tmp_path / "c.pt", b"\x80\x02}.", method=zipfile.ZIP_DEFLATED))
     (tmp_path / "old.pth").write_bytes(b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.")
-    with pytest.raises(ValueError, match=r"old\.pth cannot be read: it is no zip archive of torch.save; save the"):
+    with pytest.raises(ValueError, match=r"old\.pth cannot be read: it is not a zip archive of torch.save; save the"):
         load_state_dict(nn.Dense(2, 2), tmp_path / "old.pth")
 
 
@@ -519,7 +519,7 @@ def test_files_and_folders_that_are_none(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"Files of weights end with \.safetensors"):
         load_state_dict(net, tmp_path / "weights.h5")
     (tmp_path / "a.safetensors").write_bytes(b"none")
-    with pytest.raises(ValueError, match="cannot be read: it is no file of safetensors"):
+    with pytest.raises(ValueError, match="cannot be read: it is not a file of safetensors"):
         load_state_dict(net, tmp_path)
     (tmp_path / "b.safetensors").write_bytes(b"none")
     with pytest.raises(ValueError, match=r"several files of weights, a.safetensors, b.safetensors"):
@@ -537,7 +537,7 @@ def test_indexes_of_several_files(tmp_path: Path) -> None:
             "has no 'other', as model.safetensors",
         ),
         ({"x": "../model.safetensors"}, "its files are not beside it"),
-        ([], "is no index of files"),
+        ([], "is not an index of files"),
     ):
         index.write_text(json.dumps({"weight_map": places}))
         with pytest.raises(ValueError, match=text):

@@ -73,12 +73,18 @@ def test_as_dtype(value: object, dtype: DType) -> None:
     assert as_dtype(value) is dtype
 
 
-NO_DTYPES = (None, "nope", 3, [1], {}, str, object, complex, np.dtype("U3"), np.datetime64, object())
+NO_DTYPES = (None, "nope", 3, [1], {}, str, object, np.dtype("U3"), np.datetime64, object())
 
 
 @pytest.mark.parametrize("value", NO_DTYPES)
 def test_what_is_no_dtype(value: object) -> None:
     with pytest.raises(GraphTypeError, match="is not a dtype that graphls has"):
+        as_dtype(value)
+
+
+@pytest.mark.parametrize("value", [complex, "complex64", np.complex128])
+def test_complex_numbers_are_refused(value: object) -> None:
+    with pytest.raises(GraphTypeError, match=r"does not offer complex numbers \(.*keep real and imaginary parts"):
         as_dtype(value)
 
 

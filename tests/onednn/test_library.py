@@ -26,13 +26,13 @@ def test_a_path_that_is_set_is_the_only_one(monkeypatch: pytest.MonkeyPatch, tmp
     file = tmp_path / "libdnnl.so.3"
     file.write_bytes(b"no library")
     monkeypatch.setenv(module.VARIABLE, str(file))
-    with pytest.raises(GraphRuntimeError, match=r"GRAPHLS_ONEDNN_LIBRARY names '.*', which is no oneDNN"):
+    with pytest.raises(GraphRuntimeError, match=r"GRAPHLS_ONEDNN_LIBRARY names '.*', which is not oneDNN"):
         module.library()
 
 
 def test_another_library_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(module.VARIABLE, "libc.so.6")
-    with pytest.raises(GraphRuntimeError, match="which is no oneDNN"):
+    with pytest.raises(GraphRuntimeError, match="which is not oneDNN"):
         module.library()
 
 

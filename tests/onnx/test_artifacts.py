@@ -448,12 +448,12 @@ def test_files_of_other_kinds_are_refused(tmp_path: Path) -> None:
     (tmp_path / "theirs").write_bytes(b"\x18\0\0\0ODTC" + bytes(64))
     for count in (20, 100, 300, 500):
         (tmp_path / "cut").write_bytes(THEIRS[:count])
-        with pytest.raises(ValueError, match="is no checkpoint of a training, or is damaged"):
+        with pytest.raises(ValueError, match="is not a checkpoint of a training, or is damaged"):
             CheckpointState.load_checkpoint(tmp_path / "cut")
     (tmp_path / "damaged").write_bytes(b"\x18\0\0\0")
     with pytest.raises(ValueError, match="has no values of parameters"):
         CheckpointState.load_checkpoint(tmp_path / "theirs")
-    with pytest.raises(ValueError, match="is no checkpoint of a training"):
+    with pytest.raises(ValueError, match="is not a checkpoint of a training"):
         CheckpointState.load_checkpoint(tmp_path / "damaged")
     with pytest.raises(OSError, match="cannot be read"):
         CheckpointState.load_checkpoint(tmp_path / "nothing")

@@ -139,7 +139,7 @@ def test_integers_statistics_scales_and_shapes_are_said_too() -> None:
     assert "trained: 2 tensors of 4 elements (g, b)" in text
     assert "scales of quantized tensors (1: scale), running statistics (2: m, v)" in text
     assert "constants: integers (3), single numbers (1), values that set shapes (1)" in text
-    with pytest.raises(ValueError, match="trainable names 'w', whose elements are no floats"):
+    with pytest.raises(ValueError, match="trainable names 'w', whose elements are not floats"):
         graphls.onnx.load(proto, trainable="w")
     with pytest.raises(ValueError, match="trainable names 'scales', on which shapes depend"):
         graphls.onnx.load(proto, trainable=["g", "scales"])

@@ -183,7 +183,7 @@ X = graphls.Tensor(POINTS)
 WRONG: list[Any] = [
     (lambda: ops.prelu(np.ones((2, 3), np.float32), np.ones(2)), ValueError, r"shape \(1,\) or \(3,\), not \(2,\)"),
     (lambda: ops.rrelu(X, 0.5, 0.2), ValueError, "0 <= lower <= upper <= 1"),
-    (lambda: nn.RReLU("a"), TypeError, "should be 'float', but got type 'str': 'a' is no number"),
+    (lambda: nn.RReLU("a"), TypeError, "should be 'float', but got type 'str': 'a' is not a number"),
     (lambda: ops.celu(X, 0), ValueError, "'alpha' must not be 0"),
     (lambda: ops.softplus(X, 0), ValueError, "'beta' must not be 0"),
     (lambda: ops.hardtanh(X, 1, 1), ValueError, "below 'max_val'"),

@@ -351,7 +351,7 @@ def test_types_and_texts() -> None:
     for graph, types in cases:
         assert [v.type for v in graph.outputs] == types
         assert dump(parse(dump(graph))) == dump(graph)
-    with pytest.raises(ValueError, match="among 4 ranks, and 6 rows are no equal parts"):
+    with pytest.raises(ValueError, match="among 4 ranks, and 6 rows have no equal parts"):
         graph_of("reduce_scatter", [Type(float32, (6,))], op="sum")
     with pytest.raises(TypeError, match=r"first operand of all_reduce_where is a bool\[\], not f32\[8,3\]"):
         graph_of("all_reduce_where", [x, x], op="sum")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from graphls import dataset as ds
 from graphls import train
 from graphls.dataset.pipeline import iterators
+from graphls.dataset.pipeline.workers import LONGEST_CHUNK
 from graphls.train import flow
 from graphls.train.flow import FlowCounts
 from graphls.train.run_page import load_record
@@ -108,3 +110,29 @@ def test_a_report_of_read_ahead_data_shows_that_these_wait(tmp_path: Path) -> No
     page = report.close().read_text(encoding="utf-8")
     assert "100 rows/s, data wait 75 % for steps" in page
     assert "data wait for the step" in page
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_rows_are_decoded_while_a_step_runs_and_not_too_many(workers: int) -> None:
+    made, ahead, reached = [0], [], threading.Event()
+
+    def decode(x: Any) -> Any:
+        made[0] += 1
+        if made[0] >= 8:  # rows of the batch behind that of the first step
+            reached.set()
+        return x
+
+    def in_a_step(run: Any) -> None:
+        assert reached.wait(60), "no row is made while a step runs"
+        ahead.append(made[0] - 4 * run.original_args().cur_step_num)
+
+    x, y = line(400)
+    rows = ds.NumpySlicesDataset({"x": x, "y": y}, shuffle=False).map(decode, "x", num_parallel_workers=workers)
+    before = ds.config.get_prefetch_size()
+    ds.config.set_prefetch_size(2)
+    try:
+        linear()[0].train(1, rows.batch(4), train.LambdaCallback(on_train_step_begin=in_a_step))
+    finally:
+        ds.config.set_prefetch_size(before)
+    assert made[0] == 400
+    assert max(ahead) <= 4 * 3 + workers * 2 * LONGEST_CHUNK

@@ -42,7 +42,7 @@ def read_npz(path: Path) -> dict[str, Array]:
     except (GraphlsError, MemoryError):
         raise
     except Exception as error:  # whatever a damaged archive, or the text in front of an array, makes of its readers
-        raise GraphValueError(f"{path} is no file of numpy.savez with arrays of numbers: {error}.") from None
+        raise GraphValueError(f"{path} is not a file of numpy.savez with arrays of numbers: {error}.") from None
 
 
 def read_csv(path: Path) -> dict[str, Array]:
@@ -62,7 +62,7 @@ def read_csv(path: Path) -> dict[str, Array]:
     except OSError as error:
         raise GraphFileError(f"{path} cannot be read: {error.strerror or error}.") from None
     except (UnicodeDecodeError, csv.Error) as error:
-        raise GraphValueError(f"{path} is no text of columns with commas between them: {error}.") from None
+        raise GraphValueError(f"{path} is not a text of columns with commas between them: {error}.") from None
     if numbers.size and numbers.shape[1] != len(names):
         raise GraphValueError(f"{path} has {len(names)} names and {numbers.shape[1]} columns below them.")
     columns = numbers.T if numbers.size else np.zeros((len(names), 0))

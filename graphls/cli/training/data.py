@@ -231,7 +231,7 @@ def of_numbers(value: object, what: str, source: str) -> Array:
         raise GraphTypeError(f"{what} in {source} is of the type {array.dtype}; give real numbers.")
     if array.dtype.kind in "USO":
         bad = next((text for text in array.reshape(-1) if not is_number(text)), "objects")
-        raise GraphTypeError(f"{what} in {source} holds {str(bad)!r}, which is no number; give numbers only.")
+        raise GraphTypeError(f"{what} in {source} holds {str(bad)!r}, which is not a number; give numbers only.")
     if array.ndim == 0:
         raise GraphValueError(f"{what} in {source} is a single number; give one for each row.")
     return array

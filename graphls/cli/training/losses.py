@@ -81,7 +81,7 @@ def _of_classes(labels: Array, source: str) -> Array:
         return labels.astype(np.float32)
     if labels.dtype.kind in "fV" and not np.equal(labels, np.floor(labels)).all():
         row = np.flatnonzero(labels != np.floor(labels))[0]
-        text = f"The label {labels[row]} in row {row} of {source} is no class"
+        text = f"The label {labels[row]} in row {row} of {source} is not a class"
         raise GraphValueError(f"{text}; give numbers of classes, or another loss, such as mse.")
     return labels.astype(np.int64)
 

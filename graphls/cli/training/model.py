@@ -99,7 +99,7 @@ def network_of(options: argparse.Namespace, activation: str) -> Network:
 
 def _input(name: str, kind: TypeProto) -> Input:
     if kind.WhichOneof("value") != "tensor_type":
-        raise GraphTypeError(f"The input {name!r} of the model is no tensor; give the outputs that do not need it.")
+        raise GraphTypeError(f"The input {name!r} of the model is not a tensor; give the outputs that do not need it.")
     dtype = element_type(kind.tensor_type.elem_type)
     if dtype not in DTYPES:
         text = f"The input {name!r} of the model takes {dtype.long_name}"

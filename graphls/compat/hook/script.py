@@ -227,7 +227,7 @@ def _cells(notebook: bytes) -> Iterator[str]:
         for cell in (cell for sheet in sheets for cell in sheet["cells"] if cell["cell_type"] == "code"):
             yield "".join(cell["source"] if "source" in cell else cell["input"])
     except (ValueError, TypeError, LookupError):
-        raise NotRunnable("the file is no notebook of nbformat 3 or 4, which Jupyter writes as JSON") from None
+        raise NotRunnable("the file is not a notebook of nbformat 3 or 4, which Jupyter writes as JSON") from None
 
 
 def _shell(main: ModuleType) -> Any:

@@ -115,7 +115,7 @@ def scatter_tensor(tensor: TensorLike, src: int = 0, group: str | None = None) -
     rows, rest = divmod(full.shape[0], ranks.size)
     if rest:
         text = f"scatter_tensor divides the first axis among {ranks.size} ranks"
-        raise GraphValueError(f"{text}, and {full.shape[0]} rows are no equal parts; pad them.")
+        raise GraphValueError(f"{text}, and {full.shape[0]} rows have no equal parts; pad them.")
     return full[ranks.rank * rows : (ranks.rank + 1) * rows]
 
 

@@ -79,4 +79,4 @@ def pytype_to_dtype(obj: object) -> DType:
         return python[obj]
     if isinstance(obj, type) and issubclass(obj, np.generic):
         return as_dtype(obj)
-    raise GraphTypeError(f"{obj!r} is no class of numbers that a dtype belongs to.")
+    raise GraphTypeError(f"{obj!r} is not a class of numbers that a dtype belongs to.")

@@ -39,7 +39,7 @@ def decode(data: bytes) -> dict[str, Entry]:
     try:
         tensors = package.deserialize(data)
     except package.SafetensorError as error:
-        raise GraphValueError(f"it is no file of safetensors ({error})") from None
+        raise GraphValueError(f"it is not a file of safetensors ({error})") from None
     header = _header(data)
     arrays: dict[str, Entry] = {name: _array(name, tensor) for name, tensor in tensors}
     return dict(sorted(arrays.items())) | _strings(header)

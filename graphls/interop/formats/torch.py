@@ -76,7 +76,7 @@ def _decoded(data: bytes, convert: Callable[[Any], Result]) -> Result:
     except GraphlsError:
         raise
     except zipfile.BadZipFile:
-        raise GraphValueError(f"it is no zip archive of torch.save; {ADVICE}") from None
+        raise GraphValueError(f"it is not a zip archive of torch.save; {ADVICE}") from None
     except MemoryError:
         raise
     except Exception as error:  # a damaged pickle can raise anything in the reader

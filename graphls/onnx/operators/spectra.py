@@ -40,7 +40,7 @@ def _dft(x: Input, length: Array | None, axis: int, inverse: bool, onesided: boo
     x = tensor_of(x)
     at, dtype = axis_of(axis, x.ndim), x.dtype
     if at == x.ndim - 1 or x.shape[-1] not in (1, 2):
-        raise GraphValueError(f"the axis {axis} of the shape {x.shape} is no axis of a real or complex signal.")
+        raise GraphValueError(f"the axis {axis} of the shape {x.shape} is not an axis of a real or complex signal.")
     halves = inverse and onesided
     size = x.shape[at] if not halves else 2 * (x.shape[at] - 1)
     size = size if length is None else integers(length)[0]

@@ -71,7 +71,7 @@ def read(path: object) -> Content:
         return _content_of_flatbuffer(data) if data[4:8] == flat.MARK else _content(decode(data))
     except (IndexError, KeyError, TypeError, ValueError, struct.error) as error:
         reason = error.message if isinstance(error, GraphValueError) else str(error)
-        raise GraphValueError(f"{file} is no checkpoint of a training, or is damaged: {reason}.") from None
+        raise GraphValueError(f"{file} is not a checkpoint of a training, or is damaged: {reason}.") from None
 
 
 def _content_of_flatbuffer(data: bytes) -> Content:

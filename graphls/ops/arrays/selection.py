@@ -351,7 +351,7 @@ def _inverted(x: TensorLike) -> tuple[int, ...]:
     """The inverse of a permutation, as a tuple; raises GraphValueError for anything else."""
     order = shape_of(x)
     if sorted(order) != list(range(len(order))):
-        raise GraphValueError(f"{order} is no permutation of the numbers from 0.")
+        raise GraphValueError(f"{order} is not a permutation of the numbers from 0.")
     return tuple(int(i) for i in np.argsort(order))
 
 

@@ -91,7 +91,7 @@ class _Lora(WeightFinder):
         if names[0] in self.states and names[1] in self.states:
             first, second = (self.states[name] for name in names)
             if (first.type.shape, second.type.shape) != shapes:
-                text = f"{first!r} and {second!r} are no adapter of rank {self.options.rank} of {state!r}"
+                text = f"{first!r} and {second!r} are not an adapter of rank {self.options.rank} of {state!r}"
                 raise GraphValueError(f"{text}, which takes the shapes {shapes[0]} and {shapes[1]}.")
             return first, second
         if not matches(self.options.match, state.name, node.scope):

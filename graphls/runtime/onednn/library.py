@@ -122,7 +122,7 @@ def library() -> Library:
             c.dnnl_primitive_execute, c.dnnl_engine_create  # noqa: B018  which another library would not have
         except (OSError, AttributeError) as error:
             if path == os.environ.get(VARIABLE):
-                raise GraphRuntimeError(f"{VARIABLE} names {path!r}, which is no oneDNN: {error}.") from None
+                raise GraphRuntimeError(f"{VARIABLE} names {path!r}, which is not oneDNN: {error}.") from None
             continue
         return _checked(Library(path, c))
     raise GraphRuntimeError(f"oneDNN is not installed; run {INSTALL}, or set {VARIABLE} to a {NAME}.")

@@ -167,7 +167,7 @@ def _signature(inputs: tuple[Any, ...]) -> Any:
     try:
         hash(key)
     except TypeError as error:
-        raise GraphTypeError(f"An argument that is no tensor must be hashable: {error}.") from None
+        raise GraphTypeError(f"An argument that is not a tensor must be hashable: {error}.") from None
     return key
 
 

@@ -126,7 +126,7 @@ def jit_class(cls: Class) -> Class:
         Tensor(shape=[2], dtype=Float32, value=[3. 6.])
     """
     if not isinstance(cls, type) or issubclass(cls, Cell):
-        raise GraphTypeError(f"jit_class decorates a class that is no Cell, not {cls!r}.")
+        raise GraphTypeError(f"jit_class decorates classes other than cells, not {cls!r}.")
     return cls
 
 

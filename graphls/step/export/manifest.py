@@ -121,7 +121,7 @@ def parse(text: str) -> Manifest:
     try:
         table = parse_json(text)
     except ValueError as error:
-        raise GraphValueError(f"it is no JSON ({error})") from None
+        raise GraphValueError(f"it is not JSON ({error})") from None
     if not isinstance(table, dict) or table.get("format") != FORMAT:
         raise GraphValueError(f"its format is not {FORMAT!r}")
     if table.get("version") != VERSION:
@@ -180,7 +180,7 @@ def _port(item: Mapping[str, Any]) -> dict[str, Any]:
 def _items(table: Mapping[str, Any], key: str) -> Sequence[Mapping[str, Any]]:
     items: list[Any] = _get(table, key, list)
     if not all(isinstance(item, dict) for item in items):
-        raise GraphValueError(f"what it says under {key!r} is no list of objects")
+        raise GraphValueError(f"what it says under {key!r} is not a list of objects")
     return items
 
 
@@ -222,4 +222,4 @@ def tree_of(structure: Any, tensor: object) -> Any:
         return tensor
     if isinstance(structure.get("items"), dict):
         return {key: tree_of(part, tensor) for key, part in structure["items"].items()}
-    raise GraphValueError("what it says under 'results' is no structure of a result")
+    raise GraphValueError("what it says under 'results' is not a structure of a result")

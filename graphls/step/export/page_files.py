@@ -80,7 +80,7 @@ def _copy(package: Path, folder: Path) -> None:
         try:
             write_bytes(folder / name, (place / name).read_bytes())
         except FileNotFoundError:
-            raise GraphFileError(f"{package} is no folder of onnxruntime-web: it has no {name}.") from None
+            raise GraphFileError(f"{package} is not a folder of onnxruntime-web: it has no {name}.") from None
 
 
 def _downloaded(folder: Path) -> Path:

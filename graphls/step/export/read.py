@@ -76,9 +76,9 @@ def read_manifest(folder: Path) -> Manifest:
     try:
         return parse(read_bytes(path).decode("utf-8"))
     except UnicodeDecodeError:
-        raise GraphValueError(f"{path} is damaged: it is no text.") from None
+        raise GraphValueError(f"{path} is damaged: it is not text.") from None
     except GraphValueError as error:
-        raise GraphValueError(f"{path} is no bundle that can be read: {error.message}.") from None
+        raise GraphValueError(f"{path} is not a bundle that can be read: {error.message}.") from None
 
 
 def _graph(folder: Path, file: File) -> Graph:
