@@ -143,7 +143,10 @@ def kinds(notebook: dict[str, Any]) -> list[list[list[str]]]:
     return [[sorted(o.get("data", [o.get("name", "")])) for o in cell["outputs"]] for cell in cells]
 
 
-PICTURE = re.compile(r"<svg.*?</svg>", re.DOTALL)
+PICTURE = re.compile(r"<svg(?:(?!</?svg).|<svg.*?</svg>)*</svg>", re.DOTALL)
+MARGINS = re.compile(r'style="font:([^;"]*);[^"]*height:(\d+)px[^"]*padding:(\d+)px (\d+)px (\d+)px (\d+)px[^"]*"')
+ALONE = 640
+"""Pixels across of a picture that is as wide as its page, in a file of its own."""
 COLOURS = re.compile(r'style="(--[^"]*)"')
 
 
@@ -166,6 +169,12 @@ def _alone(svg: str, colours: re.Match[str] | None) -> str:
     """A picture of a page as a file of its own: with its name space, and the colours that the page has defined."""
     head = "<svg " if " xmlns=" in svg.partition(">")[0] else '<svg xmlns="http://www.w3.org/2000/svg" '
     style = f'style="color-scheme:light dark;{colours[1] + ";" if colours else ""}'
+    margins = MARGINS.search(svg.partition(">")[0])
+    if margins:  # those of CSS, which only a page has
+        height, top, right, bottom, left = map(int, margins.groups()[1:])
+        size = f'width="{ALONE - left - right}" height="{height - top - bottom}" overflow="visible"'
+        inner = svg.replace(margins[0], f'x="{left}" y="{top}" {size} style="font:{margins[1]}"', 1)
+        return f'{head}width="{ALONE}" height="{height}" viewBox="0 0 {ALONE} {height}" {style}">{inner}</svg>\n'
     return svg.replace("<svg ", head, 1).replace('style="', style, 1) + "\n"
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
+import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from graphls.base.text.charts import Line, chart
 from tools import gallery
 
 PATHS = gallery.notebooks()
@@ -69,3 +71,15 @@ def test_the_table_of_the_compiler_from_scratch_names_what_there_is() -> None:
     paths = re.findall(r"`(graphls/[\w/.]+)`", gallery.source_of(gallery.read(FROM_SCRATCH)["cells"][-1]))
     root = gallery.GALLERY.parents[1]
     assert len(paths) > 10 and [path for path in paths if not (root / path).exists()] == []
+
+
+def test_a_picture_with_another_one_inside_is_a_file_of_its_own() -> None:
+    """Charts are as wide as their page, which a file does not have, and have their lines in a picture of their own."""
+    html = chart("Loss", [Line("loss", [(1, 2.0), (2, 1.0)], "red")]) + "<svg>another</svg>"
+    cell = {"metadata": {"picture": 1}, "outputs": [{"data": {"text/html": html}}]}
+    end, content = gallery.picture({"cells": [cell]})
+    outer = ElementTree.fromstring(content)
+    inner = outer[0]
+    assert end == ".svg" and outer.get("viewBox") == "0 0 640 220" and "padding" not in content.decode()
+    assert (inner.get("x"), inner.get("width"), inner.get("height")) == ("52", "574", "154")
+    assert len(inner.findall(".//{*}path")) == 1 and b"another" not in content
