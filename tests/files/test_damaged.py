@@ -53,7 +53,7 @@ def header(text: str) -> bytes:
 def test_headers_of_arrays_that_are_none(text: str, tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "bad.npz", "w") as archive:
         archive.writestr("x.npy", header(text))
-    with pytest.raises(ValueError, match=r"bad\.npz is no file of numpy\.savez"):
+    with pytest.raises(ValueError, match=r"bad\.npz is not a file of numpy\.savez"):
         read_columns(tmp_path / "bad.npz")
 
 

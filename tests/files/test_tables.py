@@ -49,7 +49,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
             read(tmp_path / "none")
     path = tmp_path / "x.npz"
     path.write_bytes(b"PK\3\4nothing")
-    with pytest.raises(GraphValueError, match="is no file of numpy"):
+    with pytest.raises(GraphValueError, match="is not a file of numpy"):
         read_npz(path)
     np.savez(path, x=np.array([{}]))
     with pytest.raises(GraphValueError, match="arrays of numbers"):

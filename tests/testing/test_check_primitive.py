@@ -173,7 +173,7 @@ def test_misspelled_rules_options_and_attributes_are_corrected() -> None:
 @pytest.mark.parametrize(
     ("onnx", "message"),
     [
-        (lambda self, e, x: e.Sigmod(x), "did you mean 'Sigmoid'; an operator that is no method is e.operator"),
+        (lambda self, e, x: e.Sigmod(x), "did you mean 'Sigmoid'; an operator that is not a method is e.operator"),
         (lambda self, e, x: e.operatr("Exp", [x]), "did you mean 'operator'; mend"),
         (lambda self, e, x: e.operator("Geluu", [x]), "did you mean 'Gelu')"),
     ],
