@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx.parser
+import onnxruntime
 import pytest
 from onnx import numpy_helper
 
@@ -15,6 +17,7 @@ import graphls
 import graphls.onnx
 from graphls import ops
 from tests.onnx.contrib_cases import RECENT, Operator
+from tests.quantization.test_fake_quantize import digits
 
 DRAW = np.random.default_rng(7)
 
@@ -270,3 +273,33 @@ def test_integers_that_nothing_reads_as_floats_are_computed_once() -> None:
     case = next(c for c in products() if c.kind == "QLinearConv")
     step = graphls.compile(graphls.onnx.load(case.model()), *case.inputs.values())
     assert sum(node.primitive.name == "convolution" for node in step.graph.nodes) == 1
+
+
+@pytest.mark.skipif(not RECENT, reason="the quantizer of this release differs")
+@pytest.mark.parametrize("form", ["dynamic", "operators"])
+def test_what_the_quantizer_writes_gives_its_numbers_and_gradients(form: str, tmp_path: Path) -> None:
+    """A network of convolutions and products behind ONNX Runtime's own quantizer."""
+    quantizer = pytest.importorskip("onnxruntime.quantization")
+    source, target, x = tmp_path / "net.onnx", tmp_path / "quantized.onnx", floats(3, 1, 8, 8)
+    onnx.save(digits(), source)
+    if form == "dynamic":
+        quantizer.quantize_dynamic(source, target, weight_type=quantizer.QuantType.QUInt8)
+    else:
+
+        class Reader(quantizer.CalibrationDataReader):  # type: ignore[misc]
+            def __init__(self) -> None:
+                self.rows = iter([{"x": x}])
+
+            def get_next(self) -> Any:
+                return next(self.rows, None)
+
+        quantizer.quantize_static(source, target, Reader(), quant_format=quantizer.QuantFormat.QOperator)
+    net = graphls.onnx.load(target)
+    found = net(graphls.Tensor(x)).asnumpy()
+    (expected,) = onnxruntime.InferenceSession(target, providers=["CPUExecutionProvider"]).run(None, {"x": x})
+    np.testing.assert_allclose(found, expected, atol=np.ptp(expected) / 50)
+    slope = graphls.compile(lambda x: graphls.grad(lambda x: ops.sum(ops.square(net(x))))(x), x)(x).asnumpy()
+    plain = graphls.onnx.load(source)
+    wanted = graphls.compile(lambda x: graphls.grad(lambda x: ops.sum(ops.square(plain(x))))(x), x)(x).asnumpy()
+    cosine = float((slope * wanted).sum()) / float(np.linalg.norm(slope) * np.linalg.norm(wanted))
+    assert cosine > 0.9
