@@ -56,7 +56,7 @@ def test_ranks_that_share_cores(step: str, capsys: pytest.CaptureFixture[str]) -
         (["--latency", "5"], "--latency takes a positive number and one of s, ms, us, ns, such as 5us, not '5'."),
         (["--bandwidth", "25Gb/s"], "one of B, kB, MB, GB, TB, KiB, MiB, GiB, such as 25GB/s, not '25Gb'."),
         (["--bucket", "0MB"], "--bucket takes a positive number"),
-        (["--time", "-1ms"], "expected one argument"),
+        (["--time=-1ms"], "--time takes a positive number"),
         (["--steps", "0"], "simulate runs one step or more, not 0."),
         (["--measure"], "There is no network in one process; start `mpiexec -n 2 python -m graphls simulate"),
     ],

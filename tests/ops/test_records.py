@@ -77,16 +77,22 @@ def test_every_file_with_records_belongs_to_the_package() -> None:
     assert len(declaring) > 40 and [name for name in declaring if name not in text] == []
 
 
+def help_of(item: object) -> str:
+    """What `help` shows, in one line: Python 3.14 breaks long signatures and shows annotations without quotes."""
+    text = pydoc.plain(pydoc.render_doc(item)).replace("'", "").replace(" | ", " ")
+    return " ".join(text.split()).replace("( ", "(")
+
+
 def test_help_shows_real_signatures() -> None:
-    shown = pydoc.plain(pydoc.render_doc(ops.Softmax))
-    assert "class Softmax(graphls.ops.primitive.Operator)\n |  Softmax(axis=-1)" in shown
-    assert "call(self, /, x: 'TensorLike')" in shown
-    assert "cumsum(x: 'TensorLike', axis:" in pydoc.plain(pydoc.render_doc(Tensor))
+    shown = help_of(ops.Softmax)
+    assert "class Softmax(graphls.ops.primitive.Operator) Softmax(axis=-1)" in shown
+    assert "call(self, /, x: TensorLike)" in shown
+    assert "cumsum(x: TensorLike, axis:" in help_of(Tensor)
 
 
 def test_functions_by_axes_have_names_signatures_and_docstrings_of_their_own() -> None:
-    shown = pydoc.plain(pydoc.render_doc(ops.conv3d))
-    assert "conv3d(input: 'TensorLike', weight: 'TensorLike', bias:" in shown and "volumes (N, C, D, H, W)" in shown
+    shown = help_of(ops.conv3d)
+    assert "conv3d(input: TensorLike, weight: TensorLike, bias:" in shown and "volumes (N, C, D, H, W)" in shown
     assert "height, width" in str(ops.conv2d.__doc__) and "{" not in str(ops.conv2d.__doc__)
     with pytest.raises(TypeError, match=r"conv1d\(\) missing 1 required positional argument: 'weight'"):
         ops.conv1d(Tensor(np.ones((1, 1, 3), np.float32)))

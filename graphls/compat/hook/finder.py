@@ -257,7 +257,10 @@ def _uninstall_in_children() -> None:
 
 def _with_installation(of_python: Any) -> Any:
     def get_preparation_data(name: str) -> dict[str, Any]:
-        return {CHILDREN_KEY: Installation(), **of_python(name)}
+        data = of_python(name)
+        if name == "ignore":  # asked by a fork server, which in Python 3.14 imports the script before it has the hook
+            return {key: value for key, value in data.items() if key != "init_main_from_path"}
+        return {CHILDREN_KEY: Installation(), **data}
 
     vars(get_preparation_data)["of_python"] = of_python
     return get_preparation_data
