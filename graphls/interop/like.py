@@ -45,7 +45,7 @@ def arrays_like(net: Cell, like: object, is_no_weight: Callable[[str, Array], bo
         parts = [f"it has nothing for {listed(lacking)}"] if lacking else []
         parts += [f"no parameter is {listed(missing)}"] if missing else []
         raise GraphValueError(f"The model to save like is not that of the network: {'; '.join(parts)}.")
-    return {name: np.ascontiguousarray(arrays[name], weights.arrays[name].dtype) for name in weights.arrays}
+    return {name: np.asarray(arrays[name], weights.arrays[name].dtype, order="C") for name in weights.arrays}
 
 
 def _parts(

@@ -154,7 +154,7 @@ def test_a_file_like_another_is_that_file(case: str, tmp_path: Path) -> None:
     assert set(again) == set(weights)
     for name, array in weights.items():
         np.testing.assert_array_equal(again[name], array, err_msg=name)
-        assert again[name].dtype == array.dtype
+        assert (again[name].dtype, again[name].shape) == (array.dtype, array.shape)
 
 
 class Conv1D:
