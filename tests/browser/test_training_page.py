@@ -167,3 +167,27 @@ def test_what_a_page_needs(tmp_path: Path) -> None:
     with pytest.raises(graphls.GraphlsError, match=f"is not a folder of onnxruntime-web: it has no {RUNTIME[0]}"):
         write_page(folder, data, str(tmp_path))
     assert json.loads((folder / "step.json").read_text())["predict"] is not None
+
+
+HALF = """async () => {
+  const ort = await import("./ort/ort.wasm.min.mjs"), {Step} = await import("./step.mjs");
+  const step = await Step.load(ort, "half");
+  const {y} = await step.run({x: [0.5, -2, 0, -1e6]});
+  return [Array.from(y.data, (n) => Number.isFinite(n) ? n + 0 : String(n)), y.data.constructor.name];
+}"""
+
+
+@needs_npm
+def test_float16_is_numbers_in_a_browser(browser: Browser, site: str, tmp_path: Path) -> None:
+    """Where it has arrays of float16 and where it has not, as older ones."""
+    step = graphls.compile(lambda x: graphls.ops.neg(x), np.zeros(4, np.float16))
+    step.export(tmp_path / "half", inputs=["x"], outputs=["y"])
+    for script in ("", "delete globalThis.Float16Array"):
+        context = browser.new_context()
+        context.set_default_timeout(PATIENCE)
+        context.add_init_script(script)
+        context.route(f"{site}half/*", lambda it: it.fulfill(path=tmp_path / it.request.url.removeprefix(site)))
+        visitor = context.new_page()
+        visitor.goto(site)
+        assert visitor.evaluate(HALF) == [[-0.5, 2, 0, "Infinity"], "Float32Array"]
+        context.close()
