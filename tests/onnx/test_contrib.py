@@ -11,6 +11,7 @@ from onnx import helper
 
 import graphls
 import graphls.onnx
+from tests.onnx.contrib_cases import RECENT, Operator
 from tests.onnx.models import model, tensor
 from tests.onnx.node_tests import Case, check_gradient
 
@@ -77,3 +78,19 @@ def test_what_is_optimized_for_one_processor_is_refused_with_advice() -> None:
     proto.opset_import.append(helper.make_opsetid("com.microsoft.nchwc", 1))
     with pytest.raises(graphls.GraphlsError, match="optimize it up to the level ORT_ENABLE_EXTENDED only"):
         graphls.onnx.load(proto)
+
+
+@pytest.mark.skipif(not RECENT, reason="the kernels of this release differ")
+@pytest.mark.parametrize("kind", ["SkipLayerNormalization", "SkipSimplifiedLayerNormalization", "MatMulNBits"])
+def test_an_operator_in_float16(kind: str) -> None:
+    if kind == "MatMulNBits":
+        packed, scales = DRAW.integers(0, 256, (6, 2, 8)).astype(np.uint8), abs(floats(6, 2)) / 10
+        shape = {"K": 32, "N": 6, "bits": 4, "block_size": 16}
+        case = Operator(kind, [floats(3, 32), packed, scales], shape, constants=(1, 2)).in_half()
+    else:
+        arrays, attributes = next((case[1], case[2]) for case in CASES if case[0] == kind)
+        case = Operator(kind, arrays, attributes).in_half()
+    found = graphls.onnx.load(case.model())(*map(graphls.Tensor, case.inputs.values())).asnumpy()
+    (expected,) = case.expected()
+    assert found.dtype == expected.dtype == np.float16
+    np.testing.assert_allclose(found.astype(np.float32), expected.astype(np.float32), rtol=4e-3, atol=4e-3)
