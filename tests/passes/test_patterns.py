@@ -281,6 +281,9 @@ def test_without_a_node_for_the_root_the_missing_primitives_are_known() -> None:
         ("mul(x,", GraphValueError, "does not parse"),
         ("mul(x + y, z)", GraphValueError, "'x + y' is no part of a pattern"),
         ("x", GraphValueError, "would match any value"),
+        (lambda e, x: e.exp(x) * x, GraphTypeError, "no operators of Python; call the primitive of the builder"),
+        (lambda e, x: -e.exp(x), GraphTypeError, "no operators of Python"),
+        (lambda e, x: e.exp(2.0 - x), GraphTypeError, "no operators of Python"),
         (lambda: None, GraphTypeError, "takes the builder and names"),
         (lambda e, x: 3, GraphTypeError, "returns the symbol"),
         (7, GraphTypeError, "a function, an expression as text, or a graph"),
@@ -318,13 +321,7 @@ def test_the_text_of_a_pattern_reads_back() -> None:
 
 def test_a_search_takes_steps_in_proportion_to_the_graph(monkeypatch: pytest.MonkeyPatch) -> None:
     steps = [0]
-    solve = matching.Matcher.solve
-
-    def counted(self: Any, goals: Any) -> bool:
-        steps[0] += 1
-        return solve(self, goals)
-
-    monkeypatch.setattr(matching.Matcher, "solve", counted)
+    monkeypatch.setattr(matching.Matcher, "solve", counting(matching.Matcher.solve, steps))
     counts = []
     for length in (50, 200):
         names = [f"%a{i}" for i in range(length)]
@@ -333,3 +330,43 @@ def test_a_search_takes_steps_in_proportion_to_the_graph(monkeypatch: pytest.Mon
         Pattern("add(add(add(a, b), c), exp(d))").find(graph_of(*lines, returns=names[-1]))
         counts.append(steps[0])
     assert counts[1] <= 4.2 * counts[0]
+
+
+def test_a_search_in_sums_of_sums_takes_no_exponential_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = [0]
+    monkeypatch.setattr(matching.Matcher, "solve", counting(matching.Matcher.solve, steps))
+    lines, level, sums = [], ["x", "y"] * 16, 0
+    while len(level) > 1:
+        pairs = [*zip(level[::2], level[1::2], strict=True)]
+        lines += [f"%s{sums + i} = add(%{a}, %{b}) : f32[2,3]" for i, (a, b) in enumerate(pairs)]
+        level, sums = [f"s{sums + i}" for i in range(len(pairs))], sums + len(pairs)
+
+    def balanced(count: int, last: str) -> str:
+        return last if count == 1 else f"add({balanced(count // 2, 'v')}, {balanced(count - count // 2, last)})"
+
+    graph = graph_of(*lines, returns=f"%{level[0]}")
+    assert not Pattern(balanced(32, "exp(v)")).find(graph)
+    assert Pattern(balanced(32, "w").replace("v", "_x"), shared=True).nearest(graph) is not None
+    assert steps[0] < 100_000
+
+
+def counting(function: Any, steps: list[int]) -> Any:
+    def counted(self: Any, goals: Any) -> Any:
+        steps[0] += 1
+        return function(self, goals)
+
+    return counted
+
+
+@pytest.mark.parametrize("depth", [101, 150, 5000])
+def test_a_pattern_with_too_many_parts_is_an_error(depth: int) -> None:
+    with pytest.raises(GraphValueError, match=r"100 primitives at most|too many parts|does not parse"):
+        Pattern("neg(" * depth + "x" + ")" * depth)
+
+    def chain(e: Any, x: Any) -> Any:
+        for _ in range(depth):
+            x = e.neg(x)
+        return x
+
+    with pytest.raises(GraphValueError, match="100 primitives at most"):
+        Pattern(chain)

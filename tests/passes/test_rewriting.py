@@ -296,6 +296,16 @@ def test_a_rewrite_before_and_after_the_gradient_keeps_training_windows_and_skip
     np.testing.assert_allclose(values, expected, rtol=5e-3)
 
 
+def test_derivatives_of_a_rewritten_function_are_those_of_the_formula() -> None:
+    x = np.linspace(-4, 4, 33, dtype=np.float32)
+    gradient = graphls.grad(lambda v: ops.sum(v * ops.sigmoid(v)))
+    exact = x.astype(np.float64)
+    share = 1 / (1 + np.exp(-exact))
+    for passes in ([SIGMOID, *parse_pipeline("default").passes], [*parse_pipeline("default").passes, SIGMOID]):
+        step = graphls.compile(gradient, x, passes=passes)
+        np.testing.assert_allclose(step(x).asnumpy(), share * (1 + exact * (1 - share)), rtol=1e-5, atol=1e-6)
+
+
 KEPT = [
     MINUS, rewrite("neg(neg(a))", "a"), rewrite("sub(a, b)", "add(a, neg(b))"),
     rewrite("abs(neg(a))", "abs(a)", shared=True), rewrite("relu(relu(a))", "relu(a)"),

@@ -29,6 +29,13 @@ CLOSE = 1e-5
 """The relative tolerance between a constant, which is rounded to its dtype, and the number in a pattern."""
 
 
+MANY_STEPS = 200
+"""The number of parts that a search tries at one node before it looks further ahead."""
+
+MOST_STEPS = 10_000
+"""The number of parts that a search for the nearest place tries at one node."""
+
+
 @dataclass(frozen=True)
 class Match:
     """A place in a graph that fits a pattern: the bindings of its names, and its nodes.
@@ -134,7 +141,8 @@ class Matcher:
         self.constants: dict[Node, None] = {}
         self.done: dict[tuple[Call, Value], None] = {}
         self.trail: list[tuple[dict[Any, Any], Any]] = []
-        self.met = 0
+        self.possible: dict[tuple[Number | Call, Value], bool] = {}
+        self.met = self.steps = 0
 
     def match(self, pairs: Iterable[tuple[Term, Value]]) -> Match | None:
         """The match of several terms with values, with the same bindings for all; None where there is none."""
@@ -145,6 +153,9 @@ class Matcher:
         """Whether all goals can be met."""
         if goals is None:
             return self.is_accepted()
+        self.steps += 1
+        if self.explains and self.steps > MOST_STEPS:
+            return False
         term, value, rest = goals
         start = len(self.trail)
         self.met += 1
@@ -182,11 +193,36 @@ class Matcher:
         self.bind(self.nodes, node, None)
         start = len(self.trail)
         for operands in orders(node):
-            may_match = self.explains or is_possible(term, operands, self.scene.definer)
-            if may_match and self.solve(_goals(list(zip(term.operands, operands, strict=True)), rest)):
+            is_worth_it = self.explains or self.may_match_all(term, operands)
+            if is_worth_it and self.solve(_goals(list(zip(term.operands, operands, strict=True)), rest)):
                 return True
             self.undo(start)
         return False
+
+    def may_match_all(self, term: Call, operands: Sequence[Value]) -> bool:
+        """Whether the operands of a term may match: by a quick look, and by a complete one where a search is long."""
+        if self.steps < MANY_STEPS:
+            return is_possible(term, operands, self.scene.definer)
+        return all(map(self.may_match, term.operands, operands))
+
+    def may_match(self, term: Term, value: Value) -> bool:
+        """Whether a term matches a value, whatever its names are; each pair is tried once, so that time is bounded."""
+        if isinstance(term, Name):
+            return True
+        known = self.possible.get((term, value))
+        if known is None:
+            known = self.possible[term, value] = self.has_form(term, value)
+        return known
+
+    def has_form(self, term: Number | Call, value: Value) -> bool:
+        """Whether a value is a constant as a term says, or a node whose operands may match."""
+        if isinstance(term, Number):
+            constant = constant_of(value, self.scene.definer)
+            return constant is not None and is_close(constant[0], term.value, self.tolerance)
+        node = self.scene.definer.get(value)
+        if node is None or node.primitive.name != term.primitive.name or len(node.inputs) != len(term.operands):
+            return False
+        return any(all(map(self.may_match, term.operands, operands)) for operands in orders(node))
 
     def fits(self, term: Call, node: Node, value: Value) -> bool:
         """Whether a node itself is as a term says, whatever its operands are."""

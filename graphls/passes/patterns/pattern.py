@@ -18,6 +18,9 @@ from graphls.passes.patterns.sources import Source, parameters_of, term_of
 from graphls.passes.patterns.terms import Call, calls, names
 from graphls.passes.patterns.type_patterns import TypePattern, is_type_text
 
+LARGEST = 100
+"""The number of primitives that a pattern may have, as searches are recursive."""
+
 Guard = Callable[..., object]
 """A function of some names of a pattern, and of `match`, which is true where the match counts."""
 
@@ -96,6 +99,8 @@ class Pattern:
         shared: bool = False, tolerance: float = CLOSE,
     ) -> None:  # fmt: skip
         term = term_of(source)
+        if (size := sum(1 for _ in calls(term))) > LARGEST:
+            raise GraphValueError(f"A pattern has {LARGEST} primitives at most, not {size}; search for a part of it.")
         if not isinstance(term, Call):
             raise GraphValueError(f"The pattern {term} is no operation, so that it would match any value.")
         self.root, self.shared, self.tolerance, self.guard = term, shared, tolerance, when

@@ -148,7 +148,12 @@ def _document(pattern: Pattern, replacement: Source) -> str:
     if isinstance(replacement, str):
         return f"{pattern} becomes {replacement}."
     written = None if isinstance(replacement, Graph) else getattr(replacement, "__doc__", None)
-    return written or f"{pattern.root.primitive.name}(...) becomes {getattr(replacement, '__name__', 'another graph')}."
+    name = getattr(replacement, "__name__", "")
+    return written or f"{_clipped(str(pattern))} becomes {name if name.isidentifier() else 'another computation'}."
+
+
+def _clipped(text: str) -> str:
+    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def _builder_of(pattern: Pattern, replacement: Source) -> Callable[[Builder, Match], Any]:

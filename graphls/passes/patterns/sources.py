@@ -38,6 +38,8 @@ def term_of_text(text: str) -> Term:
     """The term of an expression such as `mul(x, sigmoid(x))`; raises GraphValueError for other text."""
     try:
         return _expression(ast.parse(text.strip(), mode="eval").body)
+    except (RecursionError, MemoryError):
+        raise GraphValueError(f"The pattern {text[:30]!r}... has too many parts in one another.") from None
     except SyntaxError as error:
         example = "write it like 'mul(x, sigmoid(x))'"
         raise GraphValueError(f"The pattern {text!r} does not parse ({error.msg}); {example}.") from None

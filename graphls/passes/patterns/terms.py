@@ -6,18 +6,33 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from inspect import Parameter, signature
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 
-from graphls.base.errors import GraphValueError
+from graphls.base.errors import GraphTypeError, GraphValueError
 from graphls.ir.graph import Node, Value
 from graphls.ir.registry import Operation
 from graphls.ir.types import DType
 
 
+class Symbol:
+    """A part of a pattern in a function of a user; primitives are methods of the builder, as for values of a graph."""
+
+    def _no_operator(self, other: object) -> NoReturn:
+        advice = "call the primitive of the builder, such as e.mul(x, y)"
+        raise GraphTypeError(f"A symbol of a pattern has no operators of Python; {advice}.")
+
+    __add__ = __sub__ = __mul__ = __truediv__ = __matmul__ = __pow__ = _no_operator
+    __radd__ = __rsub__ = __rmul__ = __rtruediv__ = __rmatmul__ = __rpow__ = _no_operator
+    __lt__ = __gt__ = __le__ = __ge__ = _no_operator
+
+    def __neg__(self) -> NoReturn:
+        self._no_operator(self)
+
+
 @dataclass(frozen=True)
-class Name:
+class Name(Symbol):
     """A name: any value or, in capitals, the number of a constant or an attribute; the same wherever it stands."""
 
     name: str
@@ -32,7 +47,7 @@ class Name:
 
 
 @dataclass(frozen=True, eq=False)
-class Number:
+class Number(Symbol):
     """A constant: an array or, for one number, a constant of any shape that repeats it."""
 
     value: Any
@@ -43,7 +58,7 @@ class Number:
 
 
 @dataclass(frozen=True, eq=False)
-class Call:
+class Call(Symbol):
     """A primitive applied to terms: the result `output` of a node.
 
     `attrs` has a value or a Name for each attribute. With `is_open`, other attributes may have any value; else they
