@@ -12,7 +12,7 @@ FREE = $(RUN) -m pip uninstall --quiet --quiet --yes onnxruntime onnxruntime-gpu
 INSTALL = PIP_CONSTRAINT=constraints.txt $(RUN) -m pip install --quiet --disable-pip-version-check --editable
 
 .PHONY: demo web test test-core test-training test-cuda test-models test-torch lint bench bench-eager bench-peers bench-export bench-ranks \
-	compare-models stubs pages docs site gallery dist fuzz neighbours mindspore-names clean
+	compare-models stubs pages docs site gallery gallery-torch dist fuzz neighbours mindspore-names clean
 
 demo: $(VENV)/.installed-demo
 	$(RUN) examples/digits.py
@@ -108,6 +108,11 @@ site: $(VENV)/.installed-docs
 gallery: $(VENV)/.installed-gallery
 	$(RUN) -m tools.gallery $(ARGUMENTS)
 	$(RUN) -m pytest -q tests/tools/test_notebooks.py
+
+# The notebook that needs PyTorch, which `make gallery` leaves out.
+gallery-torch: .venv-torch/.installed-torch
+	$(MAKE) .venv-torch/.installed-gallery VENV=.venv-torch
+	.venv-torch/bin/python -m tools.gallery 12_from_torch $(ARGUMENTS)
 
 # The wheel and the source distribution in out/dist: checked, and installed in an environment of their own.
 dist: $(VENV)/.installed-dist

@@ -1,8 +1,9 @@
 """Run the notebooks of docs/gallery and save their outputs: `make gallery`, or `python -m tools.gallery`.
 
 Each notebook runs in a kernel of Jupyter of its own, in an empty folder. An error ends the run and names the cell, and
-so does a warning, unless the cell has the tag `warns`. With `--check` nothing is written, and cells must show the kinds
-of things that the file has.
+so does a warning, unless the cell has the tag `warns`. A notebook that requires a package which is not installed is
+left out, unless it is named. With `--check` nothing is written, and cells must show the kinds of things that the file
+has.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import resource
 import sys
 import tempfile
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +52,16 @@ Output = dict[str, Any]
 def notebooks() -> list[Path]:
     """All notebooks, in the order of their names."""
     return sorted(GALLERY.glob("*.ipynb"))
+
+
+def runnable(paths: Sequence[Path]) -> list[Path]:
+    """The notebooks whose required packages, in the metadata `requires`, are installed; prints which ones are not."""
+    required = {path: read(path)["metadata"].get("requires", ()) for path in paths}
+    lacking = {path: [name for name in names if not find_spec(name)] for path, names in required.items()}
+    for path, names in lacking.items():
+        if names:
+            print(f"{path.stem} is left out without {' and '.join(names)}: make gallery-torch runs it", flush=True)
+    return [path for path, names in lacking.items() if not names]
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -213,7 +225,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("names", nargs="*", help="names of notebooks, such as 01_digits; all where none is given")
     parser.add_argument("--check", action="store_true", help="write nothing")
     options = parser.parse_args(arguments)
-    paths = [GALLERY / f"{name}.ipynb" for name in options.names] or notebooks()
+    paths = [GALLERY / f"{name}.ipynb" for name in options.names] or runnable(notebooks())
     faults = [fault for path in paths if (fault := run_file(path, options.check))]
     print(*faults, sep="\n", end="")
     return 1 if faults else 0

@@ -57,9 +57,12 @@ def from_torch(
     examples = with_two_samples(arguments) if dynamic_shapes is None else arguments
     try:
         exports = _exports(module, examples, shapes, train)
+        is_repeated = examples is not arguments and not all(exported.is_open for exported in exports)
     except GraphValueError:
-        if examples is arguments:
+        is_repeated = examples is not arguments
+        if not is_repeated:
             raise
+    if is_repeated:
         exports = _exports(module, arguments, shapes, train)
     cell = _cell(module, arguments, exports)
     cell.set_train(bool(module.training))

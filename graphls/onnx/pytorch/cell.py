@@ -28,6 +28,7 @@ from graphls.onnx.values import Dynamic, Input, plain, value_of
 from graphls.ops.operands import tensor_of
 from graphls.ops.state import assign, stop_gradient
 
+_OPENING = "from_torch(..., dynamic_shapes=...) opens other axes than the first"
 Arguments = tuple[tuple[str, Structure], ...]
 """The arguments of `forward` that have tensors, by name, with the structure of each."""
 
@@ -71,10 +72,22 @@ class Mode:
             self.constants[stored] = value_of(stored.array)
         return self.constants[stored]
 
+    def _input(self, name: str, value: Any) -> Any:
+        """An input that fits; raises GraphlsError for another type, or another size of an axis that is fixed."""
+        declared = self.program.types.get(name)
+        checked = checked_input(name, declared, value)
+        dims = declared.tensor_type.shape.dim if declared is not None else ()
+        for axis, (dim, size) in enumerate(zip(dims, tensor_of(value).shape, strict=True)):
+            if dim.HasField("dim_value") and dim.dim_value != size:
+                text = f"Axis {axis} of the input {name!r} has the size {size}, and is exported with {dim.dim_value}"
+                cause = "the module uses it as a number, as len(x) does, where x.shape[0] keeps it open"
+                raise GraphValueError(f"{text}; {cause if not axis else _OPENING}.")
+        return checked
+
     def run(self, leaves: Sequence[Any]) -> Any:
         """The results of the module for the tensors of its inputs; writes the buffers that it updates."""
         block, by_name = self.program.main, dict(zip(self.source.inputs, leaves, strict=True))
-        operands = [checked_input(name, self.program.types.get(name), by_name[name]) for name in block.inputs]
+        operands = [self._input(name, by_name[name]) for name in block.inputs]
         values = [plain(value) for value in Interpreter(self, is_exact=True).run(block, operands)]
         for value in values:
             if isinstance(value, Dynamic):

@@ -34,12 +34,14 @@ _STATISTICS = "aten._native_batch_norm_legit_functional"
 class Exported:
     """A module in one mode: what it is read from, and the names of the tensors of the module in it.
 
-    `updated` are the buffers that the forward pass writes, counters apart.
+    `updated` are the buffers that the forward pass writes, counters apart; `is_open` tells whether the sizes of all
+    first axes vary.
     """
 
     source: ModeSource
     tensors: set[str]
     updated: set[str]
+    is_open: bool
 
 
 def array_of_torch(tensor: Any) -> Array:
@@ -115,7 +117,9 @@ def _read(module: Any, exported: Any, results: Structure) -> Exported:
     data = model.SerializeToString()
     source = ModeSource(data, tuple(inputs), outputs, results, updates)
     initializers = {text_of(tensor.name) for tensor in model.graph.initializer}
-    return Exported(source, initializers & groups.keys(), updated)
+    shapes = [info.type.tensor_type.shape.dim for info in model.graph.input]
+    is_open = all(not shape or not shape[0].HasField("dim_value") for shape in shapes)
+    return Exported(source, initializers & groups.keys(), updated, is_open)
 
 
 def _is_input_tensor(spec: Any) -> bool:

@@ -18,7 +18,6 @@ from benchmarks.hugging_face import ARCHITECTURES, example_inputs
 from tests.onnx.pytorch.agreement import FILES, RATE, STEPS, write
 from tests.onnx.pytorch.networks import NETWORKS, logits_of, network, trained
 
-
 MODELS = ("Llama", "T5", "Swin", "DeBERTa v2", "Wav2Vec2")
 """Architectures of Hugging Face that tests read from files."""
 

@@ -95,6 +95,17 @@ def test_other_batch_sizes_and_single_examples() -> None:
         assert net(np.zeros((5, 7, 4), np.float32)).shape == (5, 28)
 
 
+def test_sizes_that_the_module_fixes_are_said() -> None:
+    fixed = module_of(lambda m, x: x + torch.arange(len(x))[:, None])
+    for count in (1, 6):
+        net = graphls.from_torch(fixed, X[:count])
+        np.testing.assert_allclose(net(X[:count]).asnumpy(), X[:count] + np.arange(count)[:, None], rtol=1e-6)
+        with pytest.raises(GraphlsError, match=rf"Axis 0 .* 'x' has the size 3, and is exported with {count}"):
+            net(X[:3])
+    with pytest.raises(GraphlsError, match=r"Axis 1 of the input 'x' .* dynamic_shapes=\.\.\.\) opens"):
+        net(np.ones((6, 5), np.float32))
+
+
 def test_nested_and_constant_arguments() -> None:
     class Nested(torch.nn.Module):  # type: ignore[misc]
         def forward(self, pair: Any, table: Any = None, *, double: bool = False, **others: Any) -> Any:
