@@ -41,8 +41,19 @@ def test_the_picture_of_a_notebook_is_the_one_in_it(path: Path) -> None:
 
 def test_the_page_of_the_gallery_shows_every_notebook() -> None:
     page = (gallery.GALLERY / "README.md").read_text(encoding="utf-8")
-    assert re.findall(r"\((\w+)\.ipynb\)", page) == [path.stem for path in PATHS] and len(PATHS) == 12
+    assert re.findall(r"\((\w+)\.ipynb\)", page) == [path.stem for path in PATHS] and len(PATHS) == 13
     assert re.findall(r"images/(\w+)\.", page) == [path.stem for path in PATHS]
+
+
+def test_a_notebook_that_needs_other_packages_is_left_out_without_them(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(gallery, "find_spec", lambda name: None)
+    assert gallery.runnable(PATHS) == [path for path in PATHS if path.stem != "12_from_torch"]
+    text = "12_from_torch is left out without torch and onnxscript: make gallery-torch runs it"
+    assert capsys.readouterr().out == f"{text}\n"
+    monkeypatch.setattr(gallery, "find_spec", lambda name: name)
+    assert gallery.runnable(PATHS) == PATHS
 
 
 FROM_SCRATCH = gallery.GALLERY / "00_from_scratch.ipynb"

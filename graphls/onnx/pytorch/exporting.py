@@ -110,6 +110,7 @@ def _read(module: Any, exported: Any, results: Structure) -> Exported:
     model = _without_data(exported, canonical)
     updates = _updates(program, canonical)
     _rename(model, canonical)
+    is_open = _fix_sizes(model)
     updated = set(updates)
     _restore_statistics(model, updates, {name for name, (x, _) in groups.items() if x.is_floating_point()})
     inputs = [spec.arg.name for spec in program.graph_signature.input_specs if _is_input_tensor(spec)]
@@ -117,8 +118,6 @@ def _read(module: Any, exported: Any, results: Structure) -> Exported:
     data = model.SerializeToString()
     source = ModeSource(data, tuple(inputs), outputs, results, updates)
     initializers = {text_of(tensor.name) for tensor in model.graph.initializer}
-    shapes = [info.type.tensor_type.shape.dim for info in model.graph.input]
-    is_open = all(not shape or not shape[0].HasField("dim_value") for shape in shapes)
     return Exported(source, initializers & groups.keys(), updated, is_open)
 
 
@@ -165,6 +164,15 @@ def _rename(model: ModelProto, canonical: Mapping[str, str]) -> None:
         present.add(text_of(tensor.name))
     replace_items(model.graph.initializer, distinct)
     _replace_names(model, others)
+
+
+def _fix_sizes(model: ModelProto) -> bool:
+    """Declare the sizes that the module fixes, which the exporter writes as names; returns whether no first one is."""
+    shapes = [info.type.tensor_type.shape.dim for info in model.graph.input]
+    for dim in (dim for shape in shapes for dim in shape):
+        if text_of(dim.dim_param).isdecimal():
+            dim.dim_value = int(dim.dim_param)
+    return all(not shape or not shape[0].HasField("dim_value") for shape in shapes)
 
 
 def _replace_names(model: ModelProto, others: Mapping[str, str]) -> None:
