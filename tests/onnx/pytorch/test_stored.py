@@ -60,15 +60,17 @@ def test_a_copy_trains_apart(copied: Any) -> None:
     np.testing.assert_allclose(losses, arrays["losses"][:3], rtol=1e-5)
 
 
-def test_the_saved_model_is_that_of_evaluation_with_the_weights(tmp_path: Path) -> None:
-    net, arrays = read("tied")
+@pytest.mark.parametrize("name", ["tied", "llama"])  # the large tensors of llama are not in the exported model
+def test_the_saved_model_is_that_of_evaluation_with_the_weights(name: str, tmp_path: Path) -> None:
+    net, arrays = read(name)
+    assert all(stored.has_data for stored in net.stored) == (name == "tied")
     trained(net, inputs_of(arrays), arrays["labels"], 3)
     net.set_train(False)
     expected = net(**inputs_of(arrays))["logits"].asnumpy()
-    graphls.onnx.save(net, tmp_path / "tied.onnx")
-    session = onnxruntime.InferenceSession(tmp_path / "tied.onnx", providers=["CPUExecutionProvider"])
+    graphls.onnx.save(net, tmp_path / "net.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "net.onnx", providers=["CPUExecutionProvider"])
     y = session.run(None, inputs_of(arrays))[0]
-    np.testing.assert_allclose(y, expected, atol=1e-5)
+    np.testing.assert_allclose(y, expected, atol=1e-5 * np.abs(expected).max())
 
 
 def test_arguments_and_results_have_the_structure_of_the_module() -> None:
