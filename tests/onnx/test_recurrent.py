@@ -175,7 +175,11 @@ def test_modes_that_onnx_runtime_has_give_what_it_gives(kind: str) -> None:
     for case in modes(kind, 24, 6):
         has_defaults = "activation_alpha" not in case.attributes  # which ONNX does not define for these functions
         names = set(case.attributes.get("activations", ()))
-        if case.attributes.get("layout") or (has_defaults and names & {"Affine", "ScaledTanh"}):
+        # ONNX Runtime reads the parameter of an RNN's second direction beyond the end of a list that has one for both.
+        reads_beyond = kind == "RNN" and any(
+            len(case.attributes.get(name, (0, 0))) < 2 for name in ("activation_alpha", "activation_beta")
+        )
+        if case.attributes.get("layout") or reads_beyond or (has_defaults and names & {"Affine", "ScaledTanh"}):
             continue
         compared += 1
         for found, wanted in zip(results(case), case.expected(), strict=True):
