@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from graphls.dataset.randomness import SEED
 from graphls.frontend.tensors import random
 
 HELPERS = "helpers"
@@ -45,5 +46,6 @@ def _begin_anew(*modules: str) -> None:
     for name in modules:
         for generator, state in _collected.get(name, ()):
             generator.state = state
+    SEED.reset()
     random._seeded = None, np.random.default_rng(0)
     random.random_state().set_data(np.zeros(2, np.int64))
