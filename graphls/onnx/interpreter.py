@@ -26,6 +26,7 @@ from graphls.onnx.values import (
     Input,
     ModelValue,
     Quantized,
+    Span,
     array_of,
     float_type,
     is_known,
@@ -175,7 +176,7 @@ class Interpreter:
     def _results(self, node: OnnxNode, values: Values, attributes: Mapping[str, Argument]) -> Sequence[ModelValue]:
         inputs = [self._input(name, values) for name in node.inputs]
         for value in inputs:
-            if isinstance(value, Dynamic):
+            if isinstance(value, Dynamic) and not (isinstance(value, Span) and node.entry and node.entry.spans):
                 raise DependsOnData(value.cause)
         arguments = _resolved(node.attributes, attributes)
         if node.body is not None:

@@ -35,6 +35,7 @@ from graphls.runtime.lowering.protos import copied, needed_for, replace_items, t
 
 _DEFAULT = ("", "ai.onnx")
 _DETACH = "aten.detach."
+_MAIN: MessagePath = (7, 0)
 
 
 @dataclass(frozen=True)
@@ -142,7 +143,7 @@ def program_of(
     functions.require_few()
     versions = _versions(model.opset_import)
     reader = _Reader(functions, folder, Signature.of(model), has_own_states)
-    main = reader.graph(model.graph, versions or {"": 1}, (7, 0), outputs)
+    main = reader.graph(model.graph, versions or {"": 1}, _MAIN, outputs)
     types = {text_of(info.name): info.type for info in model.graph.input}
     return Program(main, types, reader.faults, reader.stored, reader.is_dynamic, reader.signature.absent)
 
@@ -210,7 +211,8 @@ class _Reader:
     def _store(
         self, block: Block, name: str, proto: TensorProto | SparseTensorProto, path: MessagePath, is_node: bool = False
     ) -> None:
-        kind = self.signature.kind(name, is_node)
+        is_inner = len(path) > 4 or path[:2] != _MAIN  # exporters write parameters into the main graph only
+        kind = self.signature.kind(name, is_node or is_inner)
         block.constants[name] = Stored(name, proto, self.folder, path, is_node, kind=kind)
 
     def _fill(

@@ -29,7 +29,7 @@ class Entry:
     those of inputs that are preferably known, such as the trip count of a loop, and get no gradient. `untrained` are
     those of floats that are not trained by default, and `untrained_role` what these are, such as running statistics.
     `quantized` is True for a rule that takes a Quantized itself rather than its integers, `data_dependent` for one
-    whose result shapes depend on the elements of its inputs.
+    whose result shapes depend on the elements of its inputs, `spans` for one that takes a Span as its first input.
     """
 
     domain: str
@@ -42,6 +42,7 @@ class Entry:
     untrained_role: str
     quantized: bool
     data_dependent: bool
+    spans: bool
     takes_node: bool
     signature: inspect.Signature = field(repr=False)
 
@@ -61,7 +62,7 @@ TABLE: dict[tuple[str, str], list[Entry]] = {}
 def operator(
     *kinds: str, since: int = 1, domain: str = "", known: tuple[int, ...] = (), preferred: tuple[int, ...] = (),
     untrained: tuple[int, ...] = (), untrained_role: str = SCALES, quantized: bool = False,
-    data_dependent: bool = False,
+    data_dependent: bool = False, spans: bool = False,
 ) -> Callable[[_Rule], _Rule]:  # fmt: skip
     """Declare the rule of one or several operators; see `Entry`."""
 
@@ -70,7 +71,7 @@ def operator(
         takes_node = next(iter(signature.parameters), "") == "node"
         for kind in kinds:
             sets = frozenset(known), frozenset(preferred), frozenset(untrained)
-            flags = quantized, data_dependent, takes_node
+            flags = quantized, data_dependent, spans, takes_node
             entry = Entry(domain, kind, since, rule, *sets, untrained_role, *flags, signature)
             entries = TABLE.setdefault((domain, kind), [])
             entries.append(entry)

@@ -70,6 +70,16 @@ class Dynamic:
     __float__ = __int__ = __index__ = __array__ = refuse
 
 
+class Span(Dynamic):
+    """The elements of a tensor between computed bounds along an axis; reductions of this axis compute with a mask."""
+
+    def __init__(self, cause: str, x: Tensor, axis: int, is_inside: Tensor) -> None:
+        super().__init__(cause)
+        self.x = x
+        self.axis = axis
+        self.is_inside = is_inside
+
+
 _ADVICE = (
     "call the network by itself, which gives it, or take tensors before it with load(..., outputs=[...]): a graph has "
     "static shapes"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from graphls import ops
@@ -21,13 +23,16 @@ _FEW = 8
 """Iterations up to which a loop is unrolled."""
 _MANY = 1000
 """Iterations up to which a loop is unrolled that changes the shapes of carried tensors."""
+_MOST = 10_000
+"""Iterations up to which a condition is evaluated to count them."""
 _ENDLESS = 2**31
 
 
 @operator("If")
 def branch(node: Running, condition: Input, *, then_branch: Block, else_branch: Block) -> Carried:
     if is_known(condition):
-        return tuple(node.run(then_branch if array_of(condition).reshape(()) else else_branch))
+        block = then_branch if array_of(condition).reshape(()) else else_branch
+        return tuple(node.interpreter.run(block, (), node.values))
     flag = ops.reshape(condition, ())
     results: Carried = ops.cond(flag, lambda: tuple(node.run(then_branch)), lambda: tuple(node.run(else_branch)))
     return results
@@ -37,7 +42,7 @@ def branch(node: Running, condition: Input, *, then_branch: Block, else_branch: 
 def loop(
     node: Running, trip_count: OptionalInput = None, condition: OptionalInput = None, *carried: ModelValue, body: Block
 ) -> Carried:
-    """Unrolled, or a scan, where the number of iterations is known; otherwise a while loop."""
+    """Unrolled, or a scan, where the number of iterations is known or can be counted; otherwise a while loop."""
     count = None if trip_count is None else _number(trip_count)
     starts = True if condition is None else _truth(condition)
     if starts is False:
@@ -45,7 +50,11 @@ def loop(
     computes_condition = _computes_condition(body)
     if count is not None and count >= _ENDLESS and not computes_condition and starts is not None:
         raise GraphValueError(f"it has {count} iterations, which would never end.")
-    if starts is None or count is None or computes_condition:
+    if starts and computes_condition and (count is not None or trip_count is None):
+        count = _counted(node, count, carried, body)
+    elif starts is None or computes_condition:
+        count = None
+    if count is None:
         return _while(node, trip_count, condition, carried, body)
     if count > _FEW and not any(isinstance(value, (list, type(None))) for value in carried):
         results = _scanned(node, count, carried, body)
@@ -71,6 +80,42 @@ def _computes_condition(body: Block) -> bool:
     if name == body.inputs[1]:
         return False
     return not (name in body.constants and bool(body.constants[name].array.reshape(())))
+
+
+def _counted(node: Running, limit: int | None, carried: Carried, body: Block) -> int | None:
+    """The iterations of a loop whose conditions follow from known values; None where they do not, or are many."""
+    condition, numbers = _condition_of(body)
+    state = dict.fromkeys(range(len(carried)), None) | {i: carried[i] for i in numbers if i < len(carried)}
+    if len(state) > len(carried) or not all(is_known(carried[i]) for i in numbers):
+        return None
+    for count in range(_MOST if limit is None else min(limit, _MOST)):
+        results = node.run(condition, Tensor(np.int64(count)), Tensor(np.bool_(True)), *state.values())
+        if not all(map(is_known, results)):
+            return None
+        if not array_of(results[0]).reshape(()):
+            return count + 1
+        state.update(zip(numbers, results[1:], strict=True))
+    return limit if limit is not None and limit <= _MOST else None
+
+
+def _condition_of(body: Block) -> tuple[Block, list[int]]:
+    """The part of a loop's body that its next condition depends on, and the numbers of the values carried for it."""
+    producers = {name: inner for inner in body.nodes for name in inner.outputs}
+    numbers: list[int] = []
+    seen, worklist = set[str](), [body.outputs[0]]
+    while worklist:
+        name = worklist.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        if name in producers:
+            worklist += [*producers[name].inputs, *producers[name].captured]
+        elif name in body.inputs[2:]:
+            numbers.append(body.inputs.index(name) - 2)
+            worklist.append(body.outputs[numbers[-1] + 1])
+    nodes = tuple(inner for inner in body.nodes if seen.intersection(inner.outputs))
+    outputs = (body.outputs[0], *(body.outputs[i + 1] for i in numbers))
+    return replace(body, outputs=outputs, nodes=nodes), numbers
 
 
 def _unrolled(node: Running, count: int, carried: Carried, body: Block) -> Carried:

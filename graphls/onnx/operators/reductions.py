@@ -9,7 +9,7 @@ import numpy as np
 from graphls import ops
 from graphls.frontend.tensors.tensor import Array, Tensor
 from graphls.onnx.table import operator
-from graphls.onnx.values import Input, Ints, integers
+from graphls.onnx.values import DependsOnData, Input, Ints, Span, integers
 from graphls.ops.math.transcendental import root
 from graphls.ops.operands import apply, axis_of, tensor_of
 
@@ -63,19 +63,44 @@ _REDUCTIONS: dict[str, Callable[[Tensor, Axes, bool], Tensor]] = {
 }
 
 
+_NEUTRAL = {"ReduceProd": 1.0, "ReduceMax": -np.inf, "ReduceMin": np.inf, "ReduceLogSumExp": -np.inf}
+"""The elements that change no result; otherwise 0."""
+
+
+def _of_span(kind: str, span: Span, axes: Axes, keep: bool) -> Tensor:
+    """The reduction of the elements between computed bounds."""
+    x = span.x
+    if not x.dtype.is_float or not (axes is None or span.axis in axes):
+        raise DependsOnData(span.cause)
+    mask = ops.reshape(span.is_inside, tuple(n if i == span.axis else 1 for i, n in enumerate(x.shape)))
+    inside = ops.where(mask, x, ops.cast(Tensor(np.float32(_NEUTRAL.get(kind, 0))), x.dtype))
+    if kind != "ReduceMean":
+        return _REDUCTIONS[kind](inside, axes, keep)
+    ones = ops.cast(ops.broadcast_to(mask, x.shape), x.dtype)
+    return ops.div(_sum(inside, axes, keep), _sum(ones, axes, keep))
+
+
 def _declare(kind: str, reduce: Callable[[Tensor, Axes, bool], Tensor]) -> None:
-    @operator(kind)
-    def by_attribute(x: Input, *, axes: Ints | None = None, keepdims: int = 1) -> Tensor:
-        x = tensor_of(x)
+    def reduced(operand: Input | Span, axes: Ints | None, keepdims: int) -> Tensor:
+        if isinstance(operand, Span):
+            return _of_span(kind, operand, _axes(axes, operand.x.ndim), bool(keepdims))
+        x = tensor_of(operand)
         return reduce(x, _axes(axes, x.ndim), bool(keepdims))
 
-    @operator(kind, since=13 if kind == "ReduceSum" else 18, known=(1,))
-    def by_input(x: Input, axes: Array | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Tensor:
-        x = tensor_of(x)
+    @operator(kind, spans=True)
+    def by_attribute(x: Input | Span, *, axes: Ints | None = None, keepdims: int = 1) -> Tensor:
+        return reduced(x, axes, keepdims)
+
+    @operator(kind, since=13 if kind == "ReduceSum" else 18, known=(1,), spans=True)
+    def by_input(
+        x: Input | Span, axes: Array | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
+    ) -> Tensor:
         numbers = () if axes is None else integers(axes)
-        if not numbers and noop_with_empty_axes:
-            return _of_each(kind, x)
-        return reduce(x, _axes(numbers, x.ndim), bool(keepdims))
+        if numbers or not noop_with_empty_axes:
+            return reduced(x, numbers, keepdims)
+        if isinstance(x, Span):
+            raise DependsOnData(x.cause)
+        return _of_each(kind, tensor_of(x))
 
 
 def _axes(axes: Ints | None, rank: int) -> Axes:

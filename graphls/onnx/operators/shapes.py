@@ -12,7 +12,7 @@ from graphls.frontend.tensors.tensor import Array, Tensor
 from graphls.onnx.interpreter import Running
 from graphls.onnx.operators.conversion import check_size, repeated
 from graphls.onnx.table import operator
-from graphls.onnx.values import Input, Ints, OptionalInput, axes_of, integers, is_known
+from graphls.onnx.values import DependsOnData, Input, Ints, OptionalInput, Span, axes_of, integers, is_known
 from graphls.ops.operands import apply, axis_of, tensor_of
 
 _MOST_PARTS = 10_000
@@ -124,10 +124,30 @@ def slice_by(x: Input, *, starts: Ints, ends: Ints, axes: Ints | None = None) ->
     return sliced(x, starts, ends, axes, None)
 
 
-@operator("Slice", since=10, known=(1, 2, 3, 4))
-def slice_of(x: Input, starts: Array, ends: Array, axes: Array | None = None, steps: Array | None = None) -> Input:
+@operator("Slice", since=10, known=(3, 4), preferred=(1, 2))
+def slice_of(
+    node: Running, x: Input, starts: Input, ends: Input, axes: Array | None = None, steps: Array | None = None
+) -> Input | Span:
     along, strides = (None if v is None else integers(v) for v in (axes, steps))
-    return sliced(x, integers(starts), integers(ends), along, strides)
+    unknown = [name for name, v in zip(node.node.inputs[1:3], (starts, ends), strict=True) if not is_known(v)]
+    if not unknown:
+        return sliced(x, integers(starts), integers(ends), along, strides)
+    cause = (
+        f"The operator {node.node}: its input {unknown[0]!r} must be known: it is known only when the graph runs, and "
+        "shapes are static"
+    )
+    if tensor_of(starts).size != 1 or strides not in (None, (1,)):
+        raise DependsOnData(cause)
+    x, axis = tensor_of(x), axes_of((0,) if along is None else along, x.ndim)[0]
+    positions, count = np.arange(x.shape[axis]), x.shape[axis]
+    first, last = (_from_start(tensor_of(v), count) for v in (starts, ends))
+    is_inside = ops.logical_and(ops.ge(Tensor(positions), first), ops.less(Tensor(positions), last))
+    return Span(cause, x, axis, is_inside)
+
+
+def _from_start(bound: Tensor, count: int) -> Tensor:
+    """A computed bound of a slice, counted from the start."""
+    return ops.where(ops.less(bound, 0), ops.add(bound, count), bound)
 
 
 def sliced(x: Input, starts: Ints, ends: Ints, axes: Ints | None, steps: Ints | None) -> Input:
