@@ -6,6 +6,8 @@ import math
 
 MOST = 0.5
 """The share of skipped steps from which on a run should begin with another scale."""
+FEW = 4
+"""Skipped steps below which an epoch is one in which a dynamic scale starts."""
 
 
 class SkippedSteps:
@@ -17,24 +19,35 @@ class SkippedSteps:
     def __init__(self, scale: float | None = None) -> None:
         self.scale = scale
         self.steps = self.skipped = 0
-        self.has_fallen = False
+        self.has_fallen = self.has_stayed = False
         self.held: float | None = None
 
     def after(self, skipped: bool, scale: float | None) -> None:
         """Process the outcome of a step, with the scale after it."""
-        used = scale if self.scale is None else self.scale
+        used = self.scale
         self.steps += 1
         self.skipped += skipped
         if not skipped:
-            self.held = used
+            self.held = scale if used is None else used
         elif used is not None and scale is not None:
             self.has_fallen |= scale < used
+            self.has_stayed |= scale >= used
         self.scale = scale
 
     @property
     def are_most(self) -> bool:
         """Whether at least half of the steps were skipped."""
         return self.skipped > 0 and self.skipped >= MOST * self.steps
+
+    @property
+    def searches(self) -> bool:
+        """Whether overflows lower the scale, as far as is known: the scale before the first step may not be."""
+        return self.has_fallen or not self.has_stayed
+
+    @property
+    def is_start(self) -> bool:
+        """Whether few steps were skipped, each of which lowered the scale, as where a dynamic scale starts."""
+        return self.searches and self.skipped < FEW
 
     def advice(self, setting: str = "the loss scale", fitting: float | None = None) -> str:
         """Which scale to begin with, as a part of a sentence; empty unless most steps were skipped.
@@ -43,7 +56,7 @@ class SkippedSteps:
         """
         if not self.are_most:
             return ""
-        if self.held is not None and self.has_fallen:
+        if self.held is not None and self.searches:
             first = 2.0 ** math.floor(math.log2(self.held)) if self.held > 0 else self.held
             return f"begin with {setting} {first:.12g}, the power of two that held last"
         if self.held is None and fitting is not None and fitting >= 1:

@@ -12,6 +12,7 @@ import pytest
 
 import graphls
 from graphls import nn, train
+from graphls.train.skips import SkippedSteps
 from tests.train.standins import Loss, Recorder, Rows, line, linear
 
 
@@ -59,6 +60,46 @@ def test_progress_names_the_scale_to_begin_with_where_most_steps_were_skipped() 
     found = re.search(r"(\d+) skipped, begin with the loss scale (\d+), the power of two that held last$", first)
     assert found is not None and int(found[2]) == 2 ** (24 - int(found[1]))
     assert "skipped" not in second
+
+
+@pytest.mark.filterwarnings("ignore:.* steps overflowed and were skipped")
+def test_progress_gives_no_advice_where_a_dynamic_scale_starts() -> None:
+    """The first of two steps is skipped, and the second is taken with the scale that the first has left."""
+
+    def lines(scale: float, steps: int) -> list[str]:
+        net = nn.Dense(3, 2, weight_init="ones")
+        optimizer, manager = nn.SGD(net.trainable_params(), 1e-6), graphls.DynamicLossScaleManager(scale)
+        model = train.Model(net, nn.MSELoss(), optimizer, amp_level="O3", loss_scale_manager=manager)
+        x, y = line(2)
+        log = io.StringIO()
+        rows = Rows(np.tile(x, (steps, 1)), np.tile(y, (steps, 1)), batch=2, shuffle=False)
+        model.train(2, rows, train.Progress(log))
+        return log.getvalue().splitlines()
+
+    found = re.search(r"begin with the loss scale (\d+),", lines(2.0**24, 12)[0])
+    assert found is not None
+    first, second = lines(2.0 * int(found[1]), 2)
+    assert first.endswith(", 1 skipped") and "skipped" not in second
+    assert lines(8.0 * int(found[1]), 3)[0].endswith(", 3 skipped")
+
+
+@pytest.mark.parametrize(
+    ("first", "outcomes", "advice"),
+    [
+        (None, [(True, 512.0), (False, 512.0)], "512, the power of two that held last"),
+        (1024.0, [(True, 512.0), (False, 512.0)], "512, the power of two that held last"),
+        (1024.0, [(False, 1024.0), (True, 512.0)], "1024, the power of two that held last"),
+        (1024.0, [(True, 1024.0), (False, 1024.0)], "below 1024"),
+        (None, [(True, 512.0), (True, 256.0), (False, 512.0)], "256, the power of two that held last"),
+        (None, [(True, 8.0), (True, 8.0), (False, 8.0)], "below 8"),
+        (None, [(True, 8.0), (False, 8.0), (False, 8.0)], ""),
+    ],
+)
+def test_the_scale_to_begin_with_is_that_of_the_last_step_taken(first: Any, outcomes: Any, advice: str) -> None:
+    counts = SkippedSteps(first)
+    for skipped, scale in outcomes:
+        counts.after(skipped, scale)
+    assert counts.advice().startswith(f"begin with the loss scale {advice}") if advice else not counts.advice()
 
 
 def test_progress_shows_a_bar_on_a_terminal() -> None:

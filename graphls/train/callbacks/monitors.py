@@ -193,6 +193,7 @@ class Progress(Callback):
         self._flow = FlowCounts()
         self._first_step = 0
         self._outcomes: list[Sequence[Tensor]] = []
+        self._scale: float | None = None
 
     def __enter__(self) -> Progress:
         file = self.file or sys.stdout
@@ -205,7 +206,7 @@ class Progress(Callback):
 
     def on_train_begin(self, run_context: RunContext) -> None:
         """Forget an earlier run."""
-        self._last_epoch = 0
+        self._last_epoch, self._scale = 0, None
 
     def on_train_epoch_begin(self, run_context: RunContext) -> None:
         """Begin a bar."""
@@ -251,12 +252,16 @@ class Progress(Callback):
         return [state.data_flow().since(self._flow).text(self._until - self._begin, is_short)]
 
     def _skipped(self) -> list[str]:
-        """The number of skipped steps of the epoch, and the scale to begin with where they are most of it."""
-        counts = SkippedSteps()
+        """The number of skipped steps of the epoch, and the scale to begin with where they are most of it.
+
+        A few at the start of a dynamic scale are its search.
+        """
+        counts = SkippedSteps(self._scale)
         for flag, scale in self._outcomes:
             counts.after(bool(flag.asnumpy().any()), float(scale.asnumpy().reshape(-1)[-1]))
         parts = [f"{counts.skipped} skipped"] if counts.skipped else []
-        return [*parts, advice] if (advice := counts.advice()) else parts
+        self._scale = counts.scale
+        return [*parts, advice] if not counts.is_start and (advice := counts.advice()) else parts
 
     def _title(self, state: InternalCallbackParam) -> str:
         return f"epoch {state.cur_epoch_num}/{self._last_epoch}"
