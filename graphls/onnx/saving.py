@@ -87,9 +87,21 @@ def network(net: object) -> OnnxCell:
 def _changed(cell: OnnxCell) -> Iterator[tuple[Stored, Array]]:
     """The constants whose parameters have other bits, with the arrays of the parameters."""
     for stored, parameter in cell.stored.items():
-        array = np.ascontiguousarray(parameter.asnumpy())
+        array = _as_stored(stored, np.ascontiguousarray(parameter.asnumpy()))
         if not stored.has_data or not np.array_equal(_bits(array), _bits(stored.read())):
             yield stored, array
+
+
+def _as_stored(stored: Stored, array: Array) -> Array:
+    """An array in the dtype of a constant; raises GraphValueError for numbers beyond it."""
+    if array.dtype == stored.dtype:
+        return array
+    with np.errstate(over="ignore"):
+        rounded = array.astype(stored.dtype)
+    if not np.array_equal(np.isfinite(array), np.isfinite(rounded.astype(array.dtype))):
+        text = f"The model stores {stored.name!r} in {stored.dtype.name}, and trained numbers of it are beyond that"
+        raise GraphValueError(f"{text}; train it in {stored.dtype.name}, or export the model in {array.dtype.name}.")
+    return rounded
 
 
 def _bits(array: Array) -> Array:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from onnx import SparseTensorProto, TensorProto, helper, numpy_helper
@@ -42,6 +43,12 @@ class Stored:
         """True for a constant that can be trained: dense, and of floats that graphls computes with."""
         proto = self.proto
         return isinstance(proto, TensorProto) and proto.data_type in _FLOATS
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype of its elements."""
+        proto = self.proto if isinstance(self.proto, TensorProto) else self.proto.values
+        return np.dtype(helper.tensor_dtype_to_np_dtype(proto.data_type))
 
     @property
     def rank(self) -> int:

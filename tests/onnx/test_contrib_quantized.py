@@ -303,3 +303,46 @@ def test_what_the_quantizer_writes_gives_its_numbers_and_gradients(form: str, tm
     wanted = graphls.compile(lambda x: graphls.grad(lambda x: ops.sum(ops.square(plain(x))))(x), x)(x).asnumpy()
     cosine = float((slope * wanted).sum()) / float(np.linalg.norm(slope) * np.linalg.norm(wanted))
     assert cosine > 0.9
+
+
+def test_what_differs_behind_a_resize_lies_between_two_integers() -> None:
+    """A linear resize of integers gives many halves, which the last bit of a float32 rounds up or down."""
+    model = onnx.parser.parse_model("""
+    <ir_version: 8, opset_import: ["": 13]>
+    net (float[1, 4, 8, 8] x) => (float[1, 4, 16, 16] y)
+    <float s = {0.0125821}, int8 z = {-128}, float[4] sizes = {1, 1, 2, 2}>
+    {
+        q = QuantizeLinear(x, s, z)
+        d = DequantizeLinear(q, s, z)
+        r = Resize <mode = "linear"> (d, , sizes)
+        p = QuantizeLinear(r, s, z)
+        y = DequantizeLinear(p, s, z)
+    }
+    """)
+    x, s = np.abs(floats(1, 4, 8, 8)), np.float64(np.float32(0.0125821))
+    found = graphls.onnx.load(model)(graphls.Tensor(x)).asnumpy()
+    (expected,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    rounded = np.clip(np.rint(x / np.float32(s)), 0, 255).astype(np.float64)
+    wide = np.pad(rounded, [(0, 0), (0, 0), (1, 1), (1, 1)], mode="edge")
+    for axis in (2, 3):
+        before, at, after = (np.take(wide, np.arange(8) + i, axis) for i in (0, 1, 2))
+        pairs = np.stack([0.25 * before + 0.75 * at, 0.75 * at + 0.25 * after], axis + 1)
+        wide = pairs.reshape(*pairs.shape[:axis], 16, *pairs.shape[axis + 2 :])
+    is_half = np.abs(wide - np.floor(wide) - 0.5) < 1e-3
+    assert is_half.mean() > 0.02
+    np.testing.assert_allclose(found[~is_half], expected[~is_half], rtol=1e-6)
+    assert np.abs(found - expected).max() < 1.001 * s
+
+
+def test_a_scale_without_bounds_quantizes_finite_numbers_to_the_zero_point() -> None:
+    """The quantizer of ONNX Runtime writes such scales behind masks of -inf; it does not define what -inf becomes."""
+    model = onnx.parser.parse_model("""
+    <ir_version: 8, opset_import: ["": 13]>
+    net (float[4] x) => (int8[4] y) <float s = {1}, int8 z = {3}>
+    { y = QuantizeLinear(x, s, z) }
+    """)
+    next(t for t in model.graph.initializer if t.name == "s").CopyFrom(numpy_helper.from_array(np.float32("inf"), "s"))
+    x = np.array([0, -2, 3e38, -np.inf], np.float32)
+    found = graphls.onnx.load(model)(graphls.Tensor(x)).asnumpy()
+    (expected,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    assert found.tolist()[:3] == expected.tolist()[:3] == [3, 3, 3]
