@@ -7,6 +7,7 @@ from graphls.onnx.operators import (  # noqa: F401
     classical,
     contrib,
     contrib_attention,
+    contrib_experts,
     contrib_floats,
     contrib_quantized,
     contrib_weights,

@@ -24,11 +24,11 @@ def matmul_few_bits(
     if weight_prepacked:
         raise GraphValueError("its weights are packed for the kernels of a device; keep the model before that.")
     a, blocks = tensor_of(a), -(-K // block_size)
-    integers = _unpacked(b.reshape(N, blocks, -1), bits)
+    integers = unpacked(b.reshape(N, blocks, -1), bits)
     if zeros is None:
         points: Array = np.full((N, blocks, 1), 2 ** (bits - 1), np.float64)
     elif zeros.dtype == np.uint8:
-        points = _unpacked(zeros.reshape(N, -1), bits)[:, :blocks, None]
+        points = unpacked(zeros.reshape(N, -1), bits)[:, :blocks, None]
     else:
         points = zeros.astype(np.float64).reshape(N, blocks, 1)
     block = np.arange(K) // block_size if group is None else group.astype(np.int64)[:K]
@@ -39,7 +39,7 @@ def matmul_few_bits(
     return y if bias is None else ops.add(y, bias)
 
 
-def _unpacked(packed: Array, bits: int) -> Array:
+def unpacked(packed: Array, bits: int) -> Array:
     """Unsigned integers of some bits from bytes along the last axis, the lowest bits first."""
     flat = np.unpackbits(packed, axis=-1, bitorder="little")
     count = flat.shape[-1] // bits
@@ -82,12 +82,12 @@ def gather_block_quantized(
 ) -> Tensor:  # fmt: skip
     """Slices of a tensor of few bits, as floats, with a scale and a zero point for each block along an axis."""
     is_packed = data.dtype == np.uint8
-    numbers = _unpacked(data, bits) if is_packed else data.astype(np.int64)
+    numbers = unpacked(data, bits) if is_packed else data.astype(np.int64)
     axis, scale = axis_of(quantize_axis, numbers.ndim), tensor_of(scales)
     blocks = scale.shape[axis]
     points: Array = np.array(2 ** (bits - 1) if is_packed else 0)
     if zeros is not None:
-        points = _unpacked(zeros, bits) if is_packed else zeros.astype(np.int64)
+        points = unpacked(zeros, bits) if is_packed else zeros.astype(np.int64)
         points = np.take(points, np.arange(blocks), axis) if axis == numbers.ndim - 1 else points
         points = np.take(np.repeat(points, block_size, axis), np.arange(numbers.shape[axis]), axis)
     wide = ops.repeat_interleave(scale, block_size, axis)
