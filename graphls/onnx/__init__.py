@@ -18,8 +18,17 @@ from graphls.onnx.selection import Choice, Selection
 __all__ = ["OnnxCell", "artifacts", "load", "save", "save_quantized", "training"]
 
 MOST_LISTED = 30
-BLOCKED = "com.microsoft.nchwc."
-"""The domain of the operators on images in blocks of channels that ONNX Runtime's last optimizations write."""
+_SEARCH = "the search for a text has no gradient: load the model of the decoder that it was exported from"
+_PACKED = "tokens without padding are for GPUs: optimize the model without packing"
+_REMEDIES = {
+    "com.microsoft.nchwc.": "those of com.microsoft.nchwc are for one kind of processor: optimize it up to the level "
+    "ORT_ENABLE_EXTENDED only",
+    **{f"com.microsoft.{kind} ": _SEARCH for kind in ("BeamSearch", "GreedySearch", "Sampling", "WhisperBeamSearch")},
+    **{f"com.microsoft.{kind}": _PACKED for kind in ("Packed", "RemovePadding ", "RestorePadding ")},
+    "ai.onnx.ml.ZipMap ": "ZipMap gives dictionaries: convert the model with options={'zipmap': False}",
+}
+"""What to do about operators that are not computed, by the start of their names; of those on images in blocks of
+channels, which ONNX Runtime's last optimizations write, a domain."""
 
 
 def load(
@@ -67,8 +76,7 @@ def loaded(
         shown = program.faults[:MOST_LISTED]
         more = f" and {len(program.faults) - len(shown)} more" if len(program.faults) > len(shown) else ""
         text = f"{original.name} has operators that graphls does not compute: {', '.join(shown)}{more}"
-        if any(fault.startswith(BLOCKED) for fault in program.faults):
-            text += "; those of com.microsoft.nchwc are for one kind of processor: optimize it up to the level"
-            raise GraphValueError(f"{text} ORT_ENABLE_EXTENDED only.")
-        raise GraphValueError(f"{text}; give the outputs that do not need them (outputs=[...]).")
+        remedies = [text for start, text in _REMEDIES.items() if any(f.startswith(start) for f in program.faults)]
+        other = "give the outputs that do not need them (outputs=[...])"
+        raise GraphValueError(f"{text}; {', or '.join([*dict.fromkeys(remedies), *([] if remedies else [other])])}.")
     return cell_of(original, program, selection, fixed)

@@ -231,3 +231,18 @@ def test_the_gradient_of_a_result_without_elements(mode: str, scales: list[float
     net = graphls.onnx.load(proto)
     gradient = graphls.grad(lambda x: graphls.ops.sum(net(x)))(graphls.Tensor(np.ones((1, 1, 4, 4), np.float32)))
     assert gradient.shape == (1, 1, 4, 4) and not gradient.asnumpy().any()
+
+
+@pytest.mark.parametrize(
+    ("kind", "domain", "remedy"),
+    [
+        ("GreedySearch", "com.microsoft", "; the search for a text has no gradient: load the model of the decoder"),
+        ("PackedAttention", "com.microsoft", "; tokens without padding are for GPUs: optimize the model without"),
+        ("ZipMap", "ai.onnx.ml", r"; ZipMap gives dictionaries: convert the model with options={'zipmap': False}\."),
+        ("SparseAttention", "com.microsoft", r"; give the outputs that do not need them \(outputs=\[...\]\)\."),
+    ],
+)
+def test_operators_that_are_not_computed_come_with_what_to_do(kind: str, domain: str, remedy: str) -> None:
+    proto = model([helper.make_node(kind, ["x"], ["y"], "n", domain=domain)], [tensor("x", [2])], ["y"])
+    with pytest.raises(ValueError, match=rf"graphls does not compute: {domain}.{kind} 'n' \(version 1\){remedy}"):
+        graphls.onnx.load(proto)
