@@ -11,6 +11,7 @@ from tests.sources import parsed
 ROOT = Path(__file__).parent.parent
 KNOWN: dict[str, tuple[str, ...]] = {
     "of a thread, by a context variable": (
+        "ir.operators.current_builder",
         "frontend.tensors.executor.EXECUTOR", "dataset.randomness._current", "onnx.training.onnxblock.accessor._open",
         "ops.gradients._IS_GRADIENT", "frontend.tensors.tape._TAPE",
     ),

@@ -19,7 +19,7 @@ STEP = graphls.compile(nn.ReLU(), X)
     ("use", "builtin", "text"),
     [
         (lambda: graphls.compile(nn.ReLU(), X, passes=3), TypeError, "3 is neither"),
-        (lambda: graphls.compile(nn.ReLU(), X, passes=["fold"]), TypeError, "'fold' is neither"),
+        (lambda: graphls.compile(nn.ReLU(), X, passes=["fold", 3]), TypeError, "3 is neither"),
         (lambda: graphls.compile(nn.ReLU(), X, passes="fold,, dce"), ValueError, "does not parse"),
         (lambda: graphls.compile(nn.ReLU(), X, device="tpu"), ValueError, "is not a device"),
         (lambda: graphls.compile(nn.ReLU(), X, overflow_mode="all"), ValueError, "not 'all'"),

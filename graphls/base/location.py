@@ -65,7 +65,7 @@ def _notebook_cell(file: str) -> str | None:
 
 
 def user_location() -> Location | None:
-    """The innermost line on the stack that is not graphls's own, nor PyTorch's; None where there is none."""
+    """The innermost line on the stack that is not graphls's own, PyTorch's or NumPy's; None where there is none."""
     frame: Any = sys._getframe(1)
     while frame is not None:
         if not _is_own_frame(frame):
@@ -105,7 +105,7 @@ def _is_own_frame(frame: Any) -> bool:
     file = frame.f_code.co_filename
     module = str(frame.f_globals.get("__name__"))
     is_generated = file == "<string>" and module.startswith("graphls.")  # by a dataclass
-    return is_generated or module.partition(".")[0] == "torch" or is_own(file)
+    return is_generated or module.partition(".")[0] in ("torch", "numpy") or is_own(file)
 
 
 def _location(file: str, line: int) -> Location:

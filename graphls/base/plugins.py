@@ -46,4 +46,5 @@ def load_plugin(group: str, name: str, known: Container[str]) -> None:
         message = f"{plugin} does not load: {type(error).__name__}: {reason}; mend the package or uninstall it."
         raise GraphImportError(message) from error
     if name not in known:
-        raise GraphImportError(f"{plugin} registers nothing of that name; mend the package or uninstall it.")
+        advice = "let the module call register_pass" if group.endswith("passes") else "let the module define its class"
+        raise GraphImportError(f"{plugin} registers nothing of that name; {advice}.")

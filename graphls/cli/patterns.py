@@ -51,7 +51,7 @@ def _patterns(argument: str) -> Iterator[Rewrite | Pattern]:
         return
     is_expression = "(" in argument and not path.exists()
     text = argument if is_expression else read_bytes(path).decode("utf-8")
-    before, *after = (_source(part, argument) for part in re.split(r"(?m)^-----+\s*$", text))
+    before, *after = (_source(part, argument) for part in re.split(r"(?m)^---+\s*$", text))
     yield rewrite(before, after[0], name=_identifier(path.stem)) if after else Pattern(before)
 
 

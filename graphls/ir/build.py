@@ -13,6 +13,7 @@ import numpy as np
 from graphls.base.errors import GraphAttributeError, GraphKeyError, GraphlsError, GraphTypeError
 from graphls.base.location import Location
 from graphls.ir.graph import Graph, Node, Value, walk, with_regions
+from graphls.ir.operators import current_builder
 from graphls.ir.registry import Operation, lookup
 from graphls.ir.types import DType, Type, as_dtype, type_of
 
@@ -151,6 +152,15 @@ class Builder:
     def _values(self, operands: tuple[object, ...]) -> tuple[Value, ...]:
         dtype = next((v.type.dtype for v in operands if isinstance(v, Value)), None)
         return tuple(v if isinstance(v, Value) else self.constant(v, dtype) for v in operands)
+
+    @contextmanager
+    def operators(self) -> Iterator[Builder]:
+        """Let operators of Python on values add nodes here while the block runs."""
+        token = current_builder.set(self)
+        try:
+            yield self
+        finally:
+            current_builder.reset(token)
 
     @contextmanager
     def at(self, node: Node, phase: str | None = None) -> Iterator[Builder]:

@@ -12,16 +12,18 @@ from typing import Any, ClassVar
 
 from graphls.base.errors import GraphKeyError, GraphTypeError
 from graphls.base.location import Location
+from graphls.ir.operators import Operators, current_builder
 from graphls.ir.registry import Operation, nearest
 from graphls.ir.types import DType, Type
 
 PHASES = ("forward", "backward", "check", "update")
 
 
-class Value:
+class Value(Operators):
     """A typed value that is defined once: by a node, as an input, or as a state.
 
-    Two values are the same only where they are the same object. Names are unique in a graph.
+    Two values are the same only where they are the same object. Names are unique in a graph. In gradient rules and in
+    replacements of rewrites, operators of Python add nodes: `x @ w + b`.
 
     Examples:
         >>> from graphls.ir import Type, Value
@@ -51,6 +53,13 @@ class Value:
     def rank(self) -> int:
         """The number of axes of its type."""
         return self.type.rank
+
+    def _apply(self, primitive: str, *operands: Any) -> Any:
+        builder = current_builder.get()
+        if builder is None:
+            advice = "elsewhere call the primitive of a Builder, such as e.add(x, y)"
+            raise GraphTypeError(f"{self!r} has operators in gradient rules and replacements only; {advice}.")
+        return getattr(builder, primitive)(*operands)
 
     def __repr__(self) -> str:
         return f"{'@' if self.is_state else '%'}{self.name}: {self.type}"

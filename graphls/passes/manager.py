@@ -6,7 +6,7 @@ import ast
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, field, fields, is_dataclass, replace
 from difflib import get_close_matches
 from itertools import chain, count
@@ -319,26 +319,28 @@ def parse_pipeline(text: str) -> Pipeline:
     return Pipeline(tuple(_configured(m["name"], m["options"] or "") for m in chain.from_iterable(named)))
 
 
-def as_pipeline(passes: Pass | Pipeline | list[Pass] | tuple[Pass, ...] | str) -> Pipeline:
-    """The pipeline of a text, a pass or several passes; raises GraphTypeError for anything else.
+def as_pipeline(passes: Pass | Pipeline | Sequence[Pass | str] | str) -> Pipeline:
+    """The pipeline of a text, a pass or several of both; raises GraphTypeError for anything else.
 
     Examples:
         >>> from graphls.passes import as_pipeline, find_pass
-        >>> str(as_pipeline([find_pass("fold")(), find_pass("dce")()]))
-        'fold, dce'
+        >>> str(as_pipeline([find_pass("fold")(), "cse, dce"]))
+        'fold, cse, dce'
     """
     if isinstance(passes, Pipeline):
         return passes
     if isinstance(passes, str):
         return parse_pipeline(passes)
-    several = tuple(passes) if isinstance(passes, (list, tuple)) else (passes,)
-    for item in several:
+    several = passes if isinstance(passes, (list, tuple)) else (passes,)
+    nested = [parse_pipeline(item).passes if isinstance(item, str) else (item,) for item in several]
+    items = tuple(chain.from_iterable(nested))
+    for item in items:
         if isinstance(item, type):
             raise GraphTypeError(f"{item.__name__} is a class of passes; give a pass of it, {item.__name__}().")
         if not (isinstance(getattr(item, "name", None), str) and callable(getattr(item, "run", None))):
             message = f"A pipeline is a text, or passes, which have a name and run(graph); {item!r} is neither."
             raise GraphTypeError(message)
-    return Pipeline(several)
+    return Pipeline(items)
 
 
 def _items(pattern: re.Pattern[str], text: str, kind: str) -> list[re.Match[str]]:

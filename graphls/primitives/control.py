@@ -328,7 +328,8 @@ class Gradient(Primitive):
         raise GraphValueError("A graph with gradient nodes cannot run; apply the gradient pass first.")
 
     def onnx(self, e: Emitter, *names: str, of: int, wrt: int) -> str:
-        raise GraphValueError("A graph with gradient nodes cannot be lowered; apply the gradient pass first.")
+        text = "A graph with gradient nodes cannot be lowered"
+        raise GraphValueError(f"{text}; apply the gradient pass, as passes='mine, default' does.")
 
 
 def region(name: str, inputs: tuple[Value, ...], nodes: Any, outputs: tuple[Value, ...]) -> Graph:

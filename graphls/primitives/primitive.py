@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from inspect import signature
 from math import prod
 from typing import Any, ClassVar
 
@@ -183,7 +184,10 @@ class Primitive(Operation):
             if isinstance(error, GraphTypeError):
                 raise
             self.check_attributes(attrs)
-            raise GraphTypeError(f"{self.name} does not take these operands: {error}.") from None
+            reason = str(error).partition(".infer() ")[2] or str(error)
+            parameters = ", ".join(signature(self.infer).parameters)
+            text = f"{self.name} does not take these operands: {reason}"
+            raise GraphTypeError(f"{text}; it takes {parameters}.") from None
         except Exception as error:
             raise_from_rule(self, "infer", error)
         results = result if isinstance(result, tuple) else (result,)

@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 import graphls
-from graphls.base.errors import GraphAttributeError, GraphlsError, GraphTypeError, GraphValueError
+from graphls import ops
+from graphls.base.errors import GraphAttributeError, GraphKeyError, GraphlsError, GraphTypeError, GraphValueError
 from graphls.ir import Builder, Graph, Value, parse
 from graphls.passes import Pattern
 from graphls.passes.patterns import matching
+from graphls.passes.patterns.sources import parameters_of
 
 
 def graph_of(*lines: str, inputs: str = "%x: f32[2,3], %y: f32[2,3]", returns: str = "%r") -> Graph:
@@ -279,11 +281,20 @@ def test_without_a_node_for_the_root_the_missing_primitives_are_known() -> None:
         ("sum(x, axis=n)", GraphValueError, "a name of any value is in capitals"),
         (lambda e, x, n: e.sum(x, axis=n), GraphValueError, "write it in capitals"),
         ("mul(x,", GraphValueError, "does not parse"),
-        ("mul(x + y, z)", GraphValueError, "'x + y' is no part of a pattern"),
+        ("mul(x if y else z, z)", GraphValueError, "'x if y else z' is no part of a pattern"),
+        ("mul(x, 1 / 0)", GraphValueError, "A number in a pattern cannot be computed: division by zero"),
+        ("sum(x, axis=N - 1)", GraphValueError, "write the replacement as a function to compute it"),
+        ("add(x)", GraphTypeError, "add takes 2 operands, not 1"),
+        (lambda e, x, y, z: e.add(x, y, z), GraphTypeError, "add takes 2 operands, not 3"),
+        ("softmax(x, 1)", GraphTypeError, "takes 1 operand, not 2; attributes are written by name, as axis=..."),
+        ("transpose(x, perm=P)", GraphTypeError, "has no attribute 'perm'; it has permutation"),
+        ("while_loop(x, ...)", GraphValueError, "has regions, so that no pattern may contain it"),
+        ("exp(x), neg(x)", GraphValueError, "one last operation, not 2; write a pattern for each"),
+        (lambda e, x: (e.exp(x), e.neg(x)), GraphTypeError, "not 2 of them; write a pattern for each"),
+        ("sum(x, axis=A, ...)", GraphValueError, "`...` stands before attributes"),
         ("x", GraphValueError, "would match any value"),
-        (lambda e, x: e.exp(x) * x, GraphTypeError, "no operators of Python; call the primitive of the builder"),
-        (lambda e, x: -e.exp(x), GraphTypeError, "no operators of Python"),
-        (lambda e, x: e.exp(2.0 - x), GraphTypeError, "no operators of Python"),
+        (lambda x, w: x @ w, GraphTypeError, "takes the builder and names"),
+        (lambda e, x: ops.exp(x), GraphTypeError, "has no numbers, as functions of graphls.ops need"),
         (lambda: None, GraphTypeError, "takes the builder and names"),
         (lambda e, x: 3, GraphTypeError, "returns the symbol"),
         (7, GraphTypeError, "a function, an expression as text, or a graph"),
@@ -306,12 +317,58 @@ def test_what_is_no_pattern_says_why(source: Any, kind: type[GraphlsError], mess
         ({"types": {"x": "[b]"}}, "has the name of a value"),
         ({"types": {"x": 3}}, "is a text such as 'f32[..., n]'"),
         ({"when": lambda bb: True}, "takes 'bb'; did you mean 'b'"),
+        ({"when": "x.rank == 2"}, "`when` is a function of names"),
     ],
 )
 def test_wrong_options_say_what_is_nearest(options: Any, message: str) -> None:
     with pytest.raises(GraphlsError, match=r".") as caught:
         Pattern("add(x, b)", **options)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "function"),
+    [
+        ("x @ w + b", lambda e, x, w, b: x @ w + b),
+        ("-x * (2 - y) / 4.0", lambda e, x, y: -x * (2 - y) / 4.0),
+        ("x**2 % y // 3", lambda e, x, y: x**2 % y // 3),
+        ("y ** (1 / 2)", lambda e, y: y ** (1 / 2)),
+        ("where(x <= y, 1 + x, x - y)", lambda e, x, y: e.where(x <= y, 1 + x, x - y)),
+        ("where(x > y, 3 / x, 2 ** y)", lambda e, x, y: e.where(x > y, 3 / x, 2**y)),
+    ],
+)
+def test_operators_are_the_primitives_that_a_trace_has_for_them(text: str, function: Any) -> None:
+    assert str(Pattern(text)) == str(Pattern(function))
+    names = parameters_of(function)[1:]
+    arrays = {name: np.full((2, 2), 0.75, np.float32) for name in names}
+
+
+    def computed(*values: Any) -> Any:
+        return eval(text, {**dict(zip(names, values, strict=True)), "where": ops.where})
+
+    graph = graphls.trace_graph(computed, *arrays.values()).graph
+    (match,) = Pattern(text, shared=True).find(graph)
+    assert {match[name] for name in names} == set(graph.inputs)
+
+
+def test_a_negative_axis_counts_from_the_end() -> None:
+    graph = graphls.trace_graph(lambda x: ops.sum(ops.softmax(x, -1), (0, 1)), np.ones((2, 3), np.float32)).graph
+    for axis, axes in ((-1, (-2, -1)), (1, (0, 1)), (-1, (0, -1))):
+        assert len(Pattern(f"sum(softmax(x, axis={axis}), axis={axes})").find(graph)) == 1
+    for text in ("softmax(x, axis=-2)", "softmax(x, axis=0)", "sum(x, axis=-1)", "sum(x, axis=(0,))"):
+        assert not Pattern(text, shared=True).find(graph)
+    one = graphls.trace_graph(lambda x: ops.one_hot(x, 3, axis=0), np.ones(2, np.int32)).graph
+    assert Pattern("one_hot(x, ..., axis=-2)").find(one) and not Pattern("one_hot(x, ..., axis=-1)").find(one)
+
+
+def test_what_is_searched_and_looked_up_is_named() -> None:
+    graph = parse("graph @main(%x: f32[2]) {\n%y = exp(%x) : f32[2]\nreturn %y\n}\n")
+    with pytest.raises(GraphTypeError, match=r"searched for in a graph, not in .*trace_graph\(cell, \*inputs\).graph"):
+        Pattern("exp(x)").find(lambda x: x)  # type: ignore[arg-type]
+    with pytest.raises(GraphKeyError, match="has no 'alpa'; did you mean 'alpha'; it has alpha"):
+        Pattern("exp(alpha)").find(graph)[0]["alpa"]
+    near = Pattern("exp(x)[2]").nearest(graph)
+    assert near is not None and near.matched == 0 and near.reason == "it has 1 results"
 
 
 def test_the_text_of_a_pattern_reads_back() -> None:

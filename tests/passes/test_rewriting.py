@@ -115,6 +115,62 @@ graph @main(%x: f32[2,3]) {
         assert_same_values(parse(text), graph, tolerance=1e-6)
 
 
+@pytest.mark.parametrize(
+    "replacement", ["x * (A * B)", "mul(x, mul(A, B))", lambda e, x, A, B: x * (A * B), lambda e, x, A, B: A * B * x]
+)
+def test_numbers_are_computed_and_operators_add_nodes(replacement: Any) -> None:
+    rule = rewrite("(x * A) * B", replacement)
+    graph = graphls.trace_graph(lambda x: ((x * 2.5) * 4.0) * 3.0, np.ones((2, 3), np.float32)).graph
+    after = verify(rule.run(graph))
+    assert [node.primitive.name for node in after.nodes] == ["constant", "mul"]
+    assert after.nodes[0].attrs["value"] == 30.0
+    assert check_rewrite(rule, graph) == 2
+
+
+def test_values_have_operators_in_rules_only() -> None:
+    value = parse(GRAPH).inputs[0]
+    with pytest.raises(GraphTypeError, match="has operators in gradient rules and replacements only"):
+        value * 2
+    with pytest.raises(GraphTypeError, match="has operators in gradient rules and replacements only"):
+        np.float32(2) * value
+
+
+def test_a_value_is_repeated_as_the_constant_of_the_match_is_and_else_is_an_error() -> None:
+    text = """
+graph @main(%x: f32[3,1], %z: f32[3,3]) {
+  %c = constant() {value=array(f32[], [2.0])} : f32[]
+  %d = constant() {value=array(f32[1,3], [4.0, 4.0, 4.0])} : f32[1,3]
+  %m = mul(%x, %c) : f32[3,1]
+  %n = mul(%m, %d) : f32[3,3]
+  %s = sub(%x, %z) : f32[3,3]
+  %y = add(%n, %s) : f32[3,3]
+  return %y
+}
+"""
+    rule = rewrite("x * A * B", lambda e, x, A, B: x * (A * B))
+    after = replaced(rule, text)
+    assert "broadcast_to" in {node.primitive.name for node in after.nodes}
+    assert_same_values(parse(text), after)
+    with pytest.raises(GraphTypeError, match=r"gives f32\[3,1\] where %s is f32\[3,3\].* as by broadcast_to"):
+        replaced(rewrite("x - z", "neg(x)"), text)
+
+
+def test_an_array_is_a_replacement() -> None:
+    rule = rewrite("x - x", lambda e, x: np.zeros(x.shape))
+    graph = graphls.trace_graph(lambda x: ops.exp(x - x), np.ones((2, 3), np.float32)).graph
+    assert check_rewrite(rule, graph) == 1
+    with pytest.raises(GraphTypeError, match="a number, not None"):
+        rewrite("exp(x)", lambda e, x: None).run(graph)
+
+
+def test_passes_are_a_list_of_passes_and_texts() -> None:
+    x = np.ones((2, 3), np.float32)
+    step = graphls.compile(graphls.grad(lambda v: ops.sum(v * ops.sigmoid(v))), x, passes=[SIGMOID, "default"])
+    assert next(iter(list(step.stages)[1:])) == "01_spread" and len(step.stages) > 4
+    with pytest.raises(GraphlsError, match="apply the gradient pass, as passes='mine, default' does"):
+        graphls.compile(graphls.grad(lambda v: ops.sum(v * ops.sigmoid(v))), x, passes=SIGMOID)
+
+
 def test_other_readers_keep_the_nodes_that_are_shared() -> None:
     text = GRAPH.replace("return %r", "return %r, %n")
     assert replaced(MINUS, text).diff(parse(text)).added == ()
@@ -219,6 +275,10 @@ BAD = [
     (lambda: rewrite("add(a, b)", "sub(a, c)"), "The replacement has 'c'; the pattern has a, b"),
     (lambda: rewrite("add(alpha, b)", lambda e, alpa: alpa), "takes 'alpa'; did you mean 'alpha'"),
     (lambda: rewrite("add(a, b)", lambda: 0), "takes a builder and names"),
+    (lambda: rewrite("add(a, b)", lambda a, b: a), "function takes a builder and names"),
+    (lambda: rewrite("add(a, b)", "sub(a, b)", name="my pass"), "has letters, digits and '_'"),
+    (lambda: rewrite("softmax(x, ...)", "log_softmax(x, ...)"), "`...`, which only matches attributes; name them"),
+    (lambda: rewrite("add(alpha, b)", "alpa"), "has 'alpa'; did you mean 'alpha'"),
     (lambda: rewrite(Pattern("add(a, b)"), "sub(a, b)", shared=True), "A Pattern has its own types"),
     (lambda: rewrite("add(a, b)", 3), "a function, an expression as text, or a graph"),  # type: ignore[arg-type]
     (lambda: register_pass(rewrite("add(a, b)", "sub(a, b)", name="fold")), "graphls has a pass 'fold' itself"),

@@ -18,6 +18,7 @@ from graphls.frontend.tensors.parameter import Parameter
 from graphls.frontend.tensors.tape import note
 from graphls.frontend.tensors.tensor import DeferredData, Symbol, Tensor, array_of, is_number
 from graphls.ir.compare import key_of_constant
+from graphls.ir.graph import Value
 from graphls.ir.registry import Operation, lookup
 from graphls.ir.types import DType, Type, as_dtype, bool_, float32, int64, type_of
 
@@ -209,6 +210,8 @@ def _number_dtype(number: object) -> DType:
     if is_number(number):
         return {bool: bool_, int: int64, float: float32}[type(number) if type(number) is not np.float64 else float]
     advice = "; make it a tensor: Tensor(values)" if isinstance(number, (list, tuple)) else ""
+    if isinstance(number, Value):
+        advice = "; on a value of a graph, use the methods of a Builder, such as e.exp(x)"
     raise GraphTypeError(f"{reprlib.repr(number)} is neither a tensor nor a number{advice}.")
 
 

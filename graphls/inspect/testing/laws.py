@@ -273,7 +273,8 @@ def backpropagate(e: Builder, seeds: Iterable[tuple[Value, Value]], values: Sequ
         g = outputs if len(outputs) > 1 else outputs[0]
         if node.primitive.vjp is None:
             raise GraphTypeError(f"{node.primitive.name} has no gradient rule; define its method vjp.")
-        results = node.primitive.vjp(e, g, *node.inputs, *node.outputs, **node.attrs)
+        with e.operators():
+            results = node.primitive.vjp(e, g, *node.inputs, *node.outputs, **node.attrs)
         results = results if isinstance(results, tuple) else (results,)
         if len(results) != len(node.inputs):
             counts = f"{len(results)} gradients for {len(node.inputs)} operands"

@@ -155,7 +155,8 @@ class Backward(Parts):
         if node.primitive.integer_gradient == "divided" and not node.output.type.dtype.is_float:
             g, *values = (self.e.cast(v, dtype=float64) for v in (g, *values))
         try:
-            results = rule(self.e, g, *values, **node.attrs)
+            with self.e.operators():
+                results = rule(self.e, g, *values, **node.attrs)
         except Exception as error:
             raise_from_rule(node.primitive, "vjp", error)
         results = results if isinstance(results, tuple) else (results,)

@@ -10,7 +10,9 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from graphls.base.errors import GraphKeyError
 from graphls.ir.graph import Graph, Node, Value, blocks, definers, walk
+from graphls.ir.registry import nearest
 from graphls.ir.text import reference
 from graphls.passes.patterns.sources import term_of_text
 from graphls.passes.patterns.terms import (
@@ -67,7 +69,11 @@ class Match:
     sizes: Mapping[str, int] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Any:
-        return self.bindings[name]
+        bindings = self.bindings
+        if name not in bindings:
+            text = f"The match has no {name!r}{nearest(name, bindings)}"
+            raise GraphKeyError(f"{text}; it has {', '.join(bindings)}.")
+        return bindings[name]
 
     @property
     def bindings(self) -> dict[str, Any]:
@@ -242,7 +248,7 @@ class Matcher:
         actual = node.attrs.get(key, default_of(node, key))
         if isinstance(expected, Name):
             return self.is_bound(self.numbers, expected, actual, term, value)
-        if is_same_attribute(actual, expected):
+        if is_same_attribute(actual, expected) or is_same_axis(key, actual, expected, node):
             return True
         written = f"{key}={attribute_text(actual)} where the pattern has {attribute_text(expected)}"
         advice = f", the default; write {key}={attribute_text(actual)}, {key}={key.upper()} or `...`"
@@ -338,6 +344,22 @@ def is_same_attribute(first: Any, second: Any) -> bool:
     if isinstance(first, np.ndarray) or isinstance(second, np.ndarray):
         return bool(np.array_equal(first, second))
     return bool(first == second)
+
+
+def is_same_axis(key: str, first: Any, second: Any, node: Node) -> bool:
+    """Whether two attributes are the same axes, of which a negative one counts from the end."""
+    if key not in ("axis", "axes") or not node.inputs:
+        return False
+    rank = (node.outputs if node.primitive.name == "one_hot" else node.inputs)[0].rank
+    axes = [_axes(each, rank) for each in (first, second)]
+    return axes[0] is not None and axes[0] == axes[1]
+
+
+def _axes(attribute: Any, rank: int) -> list[int] | None:
+    several = attribute if isinstance(attribute, (tuple, list)) else (attribute,)
+    if not all(isinstance(axis, int) for axis in several):
+        return None
+    return [axis + rank if axis < 0 else axis for axis in several]
 
 
 def _shown(thing: Any) -> str:

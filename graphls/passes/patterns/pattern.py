@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import reprlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -103,6 +104,8 @@ class Pattern:
             raise GraphValueError(f"A pattern has {LARGEST} primitives at most, not {size}; search for a part of it.")
         if not isinstance(term, Call):
             raise GraphValueError(f"The pattern {term} is no operation, so that it would match any value.")
+        if when is not None and not callable(when):
+            raise GraphTypeError(f"`when` is a function of names, such as `lambda x: x.rank == 2`, not {when!r}.")
         self.root, self.shared, self.tolerance, self.guard = term, shared, tolerance, when
         self.source = source
         self.names = names(term)
@@ -129,15 +132,17 @@ class Pattern:
 
     def find(self, graph: Graph) -> tuple[Match, ...]:
         """All matches in a graph and its regions, which may overlap, in the order of their last nodes."""
-        scene = Scene.of(graph)
+        scene = Scene.of(checked_graph(graph))
         matches = (match_at(self, node, scene) for node in walk(graph))
         return tuple(match for match in matches if match is not None)
 
     def nearest(self, graph: Graph) -> NearMatch | None:
         """Where the most nodes of the pattern match and the next one does not; None without a node for its last one."""
-        scene, best = Scene.of(graph), None
+        scene, best = Scene.of(checked_graph(graph)), None
         for node in walk(graph):
-            if node.primitive.name == self.root.primitive.name and len(node.outputs) > self.root.output:
+            if node.primitive.name == self.root.primitive.name:
+                if len(node.outputs) <= self.root.output:
+                    return NearMatch(node, 0, self.nodes, str(self.root), f"it has {len(node.outputs)} results")
                 matcher = _matcher(self, scene, explains=True)
                 failed = matcher.match([(self.root, node.outputs[self.root.output])]) is None and matcher.furthest
                 if failed and (best is None or failed.met > best[1].met):
@@ -154,6 +159,14 @@ class Pattern:
 
     def __repr__(self) -> str:
         return f"<Pattern {self.root}>"
+
+
+def checked_graph(graph: Graph) -> Graph:
+    """The graph itself; raises GraphTypeError for anything else."""
+    if isinstance(graph, Graph):
+        return graph
+    advice = "a cell's is graphls.trace_graph(cell, *inputs).graph, that of a compiled step is its attribute `graph`"
+    raise GraphTypeError(f"A pattern is searched for in a graph, not in {reprlib.repr(graph)}; {advice}.")
 
 
 def arguments(pattern: Pattern, function: Callable[..., Any], title: str, skipped: int = 0) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -13,13 +13,22 @@ from graphls.base.errors import GraphTypeError, GraphValueError
 from graphls.base.location import Location
 from graphls.ir.build import Builder, Names, copy_nodes
 from graphls.ir.graph import Graph, Node, Value, filtered, walk
+from graphls.ir.registry import nearest
 from graphls.ir.text import reference
 from graphls.ir.types import Type
 from graphls.passes.manager import Pass
 from graphls.passes.patterns.matching import CLOSE, Match, Scene
-from graphls.passes.patterns.pattern import Guard, Pattern, arguments, called_with, match_at, node_text
+from graphls.passes.patterns.pattern import (
+    Guard,
+    Pattern,
+    arguments,
+    called_with,
+    checked_graph,
+    match_at,
+    node_text,
+)
 from graphls.passes.patterns.sources import Source, parameters_of, term_of
-from graphls.passes.patterns.terms import Name, Number, Term, names
+from graphls.passes.patterns.terms import Call, Name, Number, Term, calls, names
 from graphls.passes.rewriter import Rewriter, schedule
 
 DEEPEST = 50
@@ -69,7 +78,7 @@ class Rewrite(Pass):
         Raises GraphTypeError where a new value has another type than the one that it replaces, and GraphValueError
         where the replacement contains the pattern, so that there is no end.
         """
-        sweep = _Sweep(graph, self)
+        sweep = _Sweep(checked_graph(graph), self)
         result = sweep.run()
         dead = sweep.dead
         if dead:
@@ -89,7 +98,7 @@ class Rewrite(Pass):
         results = match.nodes[0].outputs
         e = Builder(names)
         again = replace(match, values={name: inputs[value] for name, value in match.values.items()})
-        outputs = _results(e, type(self).build(e, again), results, self.name)
+        outputs = _results(e, self, again, results)
         own = tuple(inputs.values())
         first = Graph("pattern", own, (), tuple(before), (), tuple(mapping[value] for value in results))
         return first, Graph("replacement", own, (), tuple(e.nodes), (), outputs)
@@ -123,6 +132,8 @@ def rewrite(
         >>> [node.primitive.name for node in step.graph.nodes], step(v, v, v).asnumpy().tolist()
         (['add', 'mul'], [2.0, 8.0])
     """
+    if name is not None and not name.isidentifier():
+        raise GraphValueError(f"The name of a rewrite has letters, digits and '_', for pipelines, not {name!r}.")
     searched = pattern
     if not isinstance(searched, Pattern):
         searched = Pattern(searched, types=types, when=when, shared=shared, tolerance=tolerance)
@@ -160,13 +171,18 @@ def _builder_of(pattern: Pattern, replacement: Source) -> Callable[[Builder, Mat
     """The function that builds a replacement for a match."""
     if callable(replacement) and not isinstance(replacement, Graph):
         parameters = arguments(pattern, replacement, "The replacement", 1)
-        if not parameters_of(replacement):
+        first = next(iter(parameters_of(replacement)), None)
+        if first is None or (first in pattern.bindings and first != "e"):
             raise GraphTypeError("A replacement's function takes a builder and names, as in `lambda e, x: e.exp(x)`.")
         return lambda e, match: replacement(e, **called_with(match, parameters))
     term = term_of(replacement)
     unknown = [name for name in names(term) if name not in pattern.bindings]
     if unknown:
-        raise GraphTypeError(f"The replacement has {unknown[0]!r}; the pattern has {', '.join(pattern.bindings)}.")
+        which = f"{unknown[0]!r}{nearest(unknown[0], pattern.bindings)}"
+        raise GraphTypeError(f"The replacement has {which}; the pattern has {', '.join(pattern.bindings)}.")
+    if is_open := next((call for call in calls(term) if call.is_open), None):
+        advice = f"name them in the pattern, such as {is_open.primitive.name}(x, axis=AXIS), and write them here"
+        raise GraphTypeError(f"The replacement {term} has `...`, which only matches attributes; {advice}.")
     return lambda e, match: _built(e, term, match, {})
 
 
@@ -179,9 +195,18 @@ def _built(e: Builder, term: Term, match: Match, done: dict[int, Any]) -> Any:
     if id(term) not in done:
         operands = [_built(e, each, match, done) for each in term.operands]
         attrs = {key: match[value.name] if isinstance(value, Name) else value for key, value in term.attrs.items()}
-        results = getattr(e, term.primitive.name)(*operands, **attrs)
+        results = _applied(e, term, operands, attrs)
         done[id(term)] = results[term.output] if isinstance(results, tuple) else results
     return done[id(term)]
+
+
+def _applied(e: Builder, term: Call, operands: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+    """The results of a primitive; those of numbers alone are computed at once, in float64."""
+    rule = getattr(term.primitive, "numpy", None)
+    if rule is None or not operands or any(isinstance(each, Value) for each in operands):
+        return getattr(e, term.primitive.name)(*operands, **attrs)
+    with np.errstate(all="ignore"):
+        return rule(*(np.asarray(each, np.float64) for each in operands), **attrs)
 
 
 class _Sweep(Rewriter):
@@ -243,7 +268,7 @@ class _Sweep(Rewriter):
         """The new nodes for a match, and the values in place of the results of its last node."""
         e = Builder(self.names)
         e.phase, e.scope, e.loc = node.phase, node.scope, _line(match)
-        results = _results(e, type(self.rule).build(e, match), node.outputs, self.rule.name)
+        results = _results(e, self.rule, match, node.outputs)
         nodes = e.nodes
         if nodes and nodes[-1].outputs == results:  # readers, and people, find the value by its old name
             nodes[-1], results = replace(nodes[-1], outputs=node.outputs), node.outputs
@@ -286,17 +311,22 @@ class _Sweep(Rewriter):
                     removed.append(definer)
 
 
-def _results(e: Builder, built: Any, replaced: Sequence[Value], name: str) -> tuple[Value, ...]:
-    """What a replacement has built, as values of the types of those that they replace; else raises GraphTypeError."""
+def _results(e: Builder, rule: Rewrite, match: Match, replaced: Sequence[Value]) -> tuple[Value, ...]:
+    """What a replacement builds, as values of the types of those that they replace; else raises GraphTypeError."""
+    name = rule.name
+    with e.operators():
+        built = type(rule).build(e, match)
     several = built if isinstance(built, (tuple, list)) else (built,)
     if len(several) != len(replaced):
         counts = f"{len(several)} values where the last node of the pattern has {len(replaced)}"
         raise GraphTypeError(f"The replacement of {name!r} gives {counts}.", e.loc)
-    results = tuple(_value(e, new, old) for new, old in zip(several, replaced, strict=True))
+    is_repeated = any(value.shape for node in match.constants for value in node.outputs)
+    results = tuple(_value(e, new, old, is_repeated) for new, old in zip(several, replaced, strict=True))
     for new, old in zip(results, replaced, strict=True):
         if new.type != old.type:
             text = f"The replacement of {name!r} gives {new.type} where {reference(old)} is {old.type}"
-            raise GraphTypeError(f"{text}; restrict the pattern with `types` or `when`, or cast the result.", e.loc)
+            remedy = "cast the result" if new.dtype is not old.dtype else "give it that shape, as by broadcast_to"
+            raise GraphTypeError(f"{text}; restrict the pattern with `types` or `when`, or {remedy}.", e.loc)
     return results
 
 
@@ -315,10 +345,23 @@ def _line(match: Match) -> Location | None:
     return next((node.loc for node in match.nodes if node.loc is not None), None)
 
 
-def _value(e: Builder, new: Any, old: Value) -> Value:
-    """A value of a replacement; a number is a constant of the type of the value that it replaces."""
-    if isinstance(new, Value):
-        return new
+def _value(e: Builder, new: Any, old: Value, is_repeated: bool) -> Value:
+    """A value of a replacement; a number is a constant of the type of the value that it replaces.
+
+    Where the match has a constant that repeats its number to a shape, the value is repeated to its shape, too.
+    """
+    if isinstance(new, np.ndarray) and new.dtype.kind in "biufV":
+        new = e.constant(new, old.dtype)
     if isinstance(new, (int, float, np.generic)):
-        return e.constant(new, old.type.dtype, old.type.shape)
-    raise GraphTypeError(f"A replacement returns values of its builder, or a number, not {new!r}.")
+        return e.constant(new, old.dtype, old.shape)
+    if not isinstance(new, Value):
+        raise GraphTypeError(f"A replacement returns values of its builder, or a number, not {new!r}.")
+    if is_repeated and new.type != old.type and _broadcasts(new.shape, old.shape):
+        new = e.broadcast_to(new, shape=old.shape)
+    return cast(Value, new)
+
+
+def _broadcasts(shape: tuple[int, ...], larger: tuple[int, ...]) -> bool:
+    """Whether a shape repeats to another one."""
+    pairs = zip(reversed(shape), reversed(larger), strict=False)
+    return len(shape) <= len(larger) and all(size in (1, other) for size, other in pairs)

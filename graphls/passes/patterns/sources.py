@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
+import operator
+from collections.abc import Callable
 from functools import cache
 from inspect import Parameter, signature
-from typing import Any, TypeAlias
-
-import numpy as np
+from typing import Any, NoReturn, TypeAlias
 
 from graphls.base.errors import GraphAttributeError, GraphKeyError, GraphTypeError, GraphValueError
 from graphls.ir.graph import Graph, Value, definers
-from graphls.ir.registry import Operation, lookup, nearest
+from graphls.ir.registry import lookup
 from graphls.ir.types import DTYPES
-from graphls.passes.patterns.terms import Call, Name, Number, Term, constant_of, defaults_of
+from graphls.passes.patterns.terms import Call, Name, Number, Term, applied, constant_of, frozen, number_array
 
 Source: TypeAlias = "str | Graph | Callable[..., Any]"
 """An expression, a graph, or a function of a builder and of names."""
+
+_OPERATORS: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.MatMult: operator.matmul, ast.Pow: operator.pow,
+    ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge,
+}  # fmt: skip
+
+BUILDER_FIRST = "A pattern's function takes the builder and names, as in `lambda e, x: e.exp(x)`"
 
 _DTYPES = {dtype.name: dtype for dtype in DTYPES} | {dtype.long_name: dtype for dtype in DTYPES}
 
@@ -41,7 +48,8 @@ def term_of_text(text: str) -> Term:
     except (RecursionError, MemoryError):
         raise GraphValueError(f"The pattern {text[:30]!r}... has too many parts in one another.") from None
     except SyntaxError as error:
-        example = "write it like 'mul(x, sigmoid(x))'"
+        is_behind = error.msg.startswith("positional argument follows keyword")
+        example = "`...` stands before attributes" if is_behind else "write it like 'mul(x, sigmoid(x))'"
         raise GraphValueError(f"The pattern {text!r} does not parse ({error.msg}); {example}.") from None
     except GraphKeyError as error:
         raise GraphValueError(f"In the pattern {text!r}: {error.message}") from None
@@ -57,7 +65,25 @@ def _expression(tree: ast.expr) -> Term:
         return applied(lookup(tree.func.id), operands, attrs, is_open)
     if isinstance(tree, ast.Subscript) and isinstance(value := _expression(tree.value), Call):
         return value[_index(tree.slice)]
+    if isinstance(tree, ast.BinOp) and type(tree.op) in _OPERATORS:
+        return _operation(_OPERATORS[type(tree.op)], _expression(tree.left), _expression(tree.right))
+    if isinstance(tree, ast.Compare) and len(tree.ops) == 1 and type(tree.ops[0]) in _OPERATORS:
+        return _operation(_OPERATORS[type(tree.ops[0])], _expression(tree.left), _expression(tree.comparators[0]))
+    if isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.USub):
+        return _operation(operator.neg, _expression(tree.operand))
+    if isinstance(tree, ast.Tuple):
+        raise GraphValueError(f"A pattern has one last operation, not {len(tree.elts)}; write a pattern for each.")
     return Number(_literal(tree))
+
+
+def _operation(function: Callable[..., Any], *terms: Term) -> Term:
+    """An operator applied to terms; of numbers alone the number, as in Python."""
+    parts = [term.value if isinstance(term, Number) else term for term in terms]
+    try:
+        result = function(*parts)
+    except ArithmeticError as error:
+        raise GraphValueError(f"A number in a pattern cannot be computed: {error}.") from None
+    return result if isinstance(result, Call) else Number(result)
 
 
 def _is_ellipsis(tree: ast.expr) -> bool:
@@ -74,7 +100,11 @@ def _index(tree: ast.expr) -> int:
 def _attribute(tree: ast.expr) -> Any:
     if isinstance(tree, ast.Name):
         return _named_attribute(tree.id)
-    return _frozen(_literal(tree))
+    try:
+        return frozen(ast.literal_eval(tree))
+    except ValueError:
+        text = f"The attribute value {ast.unparse(tree)!r} is neither a literal nor a name in capitals"
+        raise GraphValueError(f"{text}; write the replacement as a function to compute it.") from None
 
 
 def _named_attribute(name: str) -> Any:
@@ -93,32 +123,14 @@ def _literal(tree: ast.expr) -> Any:
         raise GraphValueError(f"{text}; a part is a name, a number or a primitive, such as add(x, 1.0).") from None
 
 
-def _frozen(value: Any) -> Any:
-    return tuple(map(_frozen, value)) if isinstance(value, list) else value
-
-
-def applied(primitive: Operation, operands: tuple[Any, ...], attrs: Mapping[str, Any], is_open: bool) -> Call:
-    """A primitive applied to terms and to numbers; raises GraphTypeError for an attribute that it does not have."""
-    known = defaults_of(primitive, len(operands))
-    for key in attrs:
-        if key not in known:
-            raise GraphTypeError(f"{primitive.name} has no attribute {key!r}{nearest(key, known)}.")
-    terms = tuple(each if isinstance(each, (Name, Number, Call)) else Number(_array(each)) for each in operands)
-    return Call(primitive, terms, {key: _frozen(value) for key, value in attrs.items()}, is_open)
-
-
-def _array(value: object) -> Any:
-    array = np.asarray(value)
-    if array.dtype.kind not in "biufV":
-        raise GraphTypeError(f"An operand in a pattern is a symbol, a number or an array of numbers, not {value!r}.")
-    return value
-
-
 class Symbols:
     """The builder with which a pattern's function is called: every primitive is a method that returns a symbol.
 
     Operands are symbols, numbers and arrays; `...` after them allows any attributes besides those that are written.
     """
+
+    def __array__(self, *args: object, **options: object) -> NoReturn:
+        raise GraphTypeError(f"{BUILDER_FIRST}.")
 
     def __getattr__(self, name: str) -> Callable[..., Call]:
         if name.startswith("__"):
@@ -136,7 +148,7 @@ class Symbols:
 
     def constant(self, value: Any) -> Number:
         """A constant with that number, or that array."""
-        return Number(_array(value))
+        return Number(number_array(value))
 
     const = scalar = constant
 
@@ -150,10 +162,12 @@ def parameters_of(function: Callable[..., Any]) -> list[str]:
 def _term_of_function(function: Callable[..., Any]) -> Term:
     _, *named = parameters_of(function) or [""]
     if not named:
-        raise GraphTypeError("A pattern's function takes the builder and names, as in `lambda e, x: e.exp(x)`.")
+        raise GraphTypeError(f"{BUILDER_FIRST}.")
     result = function(Symbols(), *map(Name, named))
     if not isinstance(result, (Name, Number, Call)):
-        raise GraphTypeError(f"A pattern's function returns the symbol of its last operation, not {result!r}.")
+        is_several = isinstance(result, (tuple, list)) and all(isinstance(each, Call) for each in result)
+        what = f"{len(result)} of them; write a pattern for each" if is_several else repr(result)
+        raise GraphTypeError(f"A pattern's function returns the symbol of its last operation, not {what}.")
     return result
 
 

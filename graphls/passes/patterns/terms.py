@@ -12,23 +12,20 @@ import numpy as np
 
 from graphls.base.errors import GraphTypeError, GraphValueError
 from graphls.ir.graph import Node, Value
-from graphls.ir.registry import Operation
+from graphls.ir.operators import Operators
+from graphls.ir.registry import Operation, lookup, nearest
 from graphls.ir.types import DType
 
 
-class Symbol:
-    """A part of a pattern in a function of a user; primitives are methods of the builder, as for values of a graph."""
+class Symbol(Operators):
+    """A part of a pattern in a function of a user; operators and methods of the builder apply primitives to it."""
 
-    def _no_operator(self, other: object) -> NoReturn:
-        advice = "call the primitive of the builder, such as e.mul(x, y)"
-        raise GraphTypeError(f"A symbol of a pattern has no operators of Python; {advice}.")
+    def _apply(self, primitive: str, *operands: Any) -> Call:
+        return applied(lookup(primitive), operands, {}, False)
 
-    __add__ = __sub__ = __mul__ = __truediv__ = __matmul__ = __pow__ = _no_operator
-    __radd__ = __rsub__ = __rmul__ = __rtruediv__ = __rmatmul__ = __rpow__ = _no_operator
-    __lt__ = __gt__ = __le__ = __ge__ = _no_operator
-
-    def __neg__(self) -> NoReturn:
-        self._no_operator(self)
+    def __array__(self, *args: object, **options: object) -> NoReturn:
+        advice = "use operators and the builder, whose methods are the primitives, such as e.softmax(x, axis=AXIS)"
+        raise GraphTypeError(f"A symbol of a pattern has no numbers, as functions of graphls.ops need; {advice}.")
 
 
 @dataclass(frozen=True)
@@ -75,6 +72,9 @@ class Call(Symbol):
         if self.primitive.has_effect or self.primitive.is_check:
             text = f"The primitive {self.primitive.name} has an effect, so that no pattern may contain it"
             raise GraphValueError(f"{text}; a rewrite could drop or repeat it.")
+        if _has_regions(self.primitive):
+            text = f"The primitive {self.primitive.name} has regions, so that no pattern may contain it"
+            raise GraphValueError(f"{text}; patterns match within its regions.")
         for key, value in self.attrs.items():
             if isinstance(value, Name) and not value.is_number:
                 raise GraphValueError(f"The name {value.name!r} is an attribute, {key}; write it in capitals.")
@@ -113,6 +113,50 @@ def attribute_text(value: object) -> str:
     return value.name if isinstance(value, DType) else str(value) if isinstance(value, Name) else repr(value)
 
 
+def _has_regions(primitive: Operation) -> bool:
+    kinds = primitive.is_branch, primitive.is_loop, primitive.is_segment, primitive.is_inlined
+    return any(kinds) or bool(primitive.region_names)
+
+
+def applied(primitive: Operation, operands: tuple[Any, ...], attrs: Mapping[str, Any], is_open: bool) -> Call:
+    """A primitive applied to terms and to numbers.
+
+    Raises GraphTypeError for an attribute that it does not have, or another number of operands than it takes.
+    """
+    check_count(primitive, len(operands))
+    known = defaults_of(primitive, len(operands))
+    for key in attrs:
+        if key not in known:
+            which = nearest(key, known) or (f"; it has {', '.join(known)}" if known else "")
+            raise GraphTypeError(f"{primitive.name} has no attribute {key!r}{which}.")
+    terms = tuple(each if isinstance(each, (Name, Number, Call)) else Number(number_array(each)) for each in operands)
+    return Call(primitive, terms, {key: frozen(value) for key, value in attrs.items()}, is_open)
+
+
+def check_count(primitive: Operation, count: int) -> None:
+    """Raise GraphTypeError where a primitive does not take so many operands, as its samples show."""
+    counts = {len(sample.types) for sample in getattr(primitive, "samples", ())}
+    takes_any = not primitive.elementwise and any(p.kind is Parameter.VAR_POSITIONAL for p in _parameters(primitive))
+    if takes_any or not counts or min(counts) <= count <= max(counts):
+        return
+    text = " to ".join(map(str, sorted({min(counts), max(counts)})))
+    attributes = [*defaults_of(primitive, min(counts))]
+    advice = f"; attributes are written by name, as {attributes[0]}=..." if attributes and count > max(counts) else ""
+    raise GraphTypeError(f"{primitive.name} takes {text} operand{'' if text == '1' else 's'}, not {count}{advice}.")
+
+
+def number_array(value: object) -> Any:
+    """A number or an array of numbers, as it is; raises GraphTypeError for anything else."""
+    if np.asarray(value).dtype.kind not in "biufV":
+        raise GraphTypeError(f"An operand in a pattern is a symbol, a number or an array of numbers, not {value!r}.")
+    return value
+
+
+def frozen(value: Any) -> Any:
+    """An attribute with tuples in place of lists."""
+    return tuple(map(frozen, value)) if isinstance(value, list) else value
+
+
 def calls(term: Term) -> Iterator[Call]:
     """The primitives of a term, each once, the last one first."""
     seen: dict[int, Call] = {}
@@ -138,10 +182,14 @@ def defaults_of(primitive: Operation, operands: int) -> Mapping[str, Any]:
     return _defaults(primitive, operands)
 
 
+def _parameters(primitive: Operation) -> list[Parameter]:
+    rule = getattr(primitive, "infer", None)
+    return list(signature(rule).parameters.values()) if rule is not None else []
+
+
 @cache
 def _defaults(primitive: Operation, operands: int) -> Mapping[str, Any]:
-    rule, options = getattr(primitive, "infer", None), getattr(primitive, "keywords", None)
-    parameters = list(signature(rule).parameters.values()) if rule is not None else []
+    parameters, options = _parameters(primitive), getattr(primitive, "keywords", None)
     positional = [p for p in parameters if p.kind is Parameter.POSITIONAL_OR_KEYWORD]
     own = (*positional[operands:], *(p for p in parameters if p.kind is Parameter.KEYWORD_ONLY))
     more = signature(options).parameters.values() if options is not None else ()
