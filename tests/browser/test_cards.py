@@ -27,6 +27,12 @@ FILLS = """() => {
 BARS = """[...document.querySelectorAll('.graphls-card rect')].map(
   (bar) => getComputedStyle(bar).fill.match(/\\d+/g).map(Number)
 )"""
+FADES = """(part) => {
+  const fade = () => getComputedStyle(part).getPropertyValue("--graphls-fade");
+  const first = [part.scrollWidth > part.clientWidth, fade()];
+  part.scrollLeft = part.scrollWidth;
+  return new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done([...first, fade()]))));
+}"""
 INSIDE = "card => card.getBoundingClientRect().right <= innerWidth"
 
 
@@ -68,3 +74,12 @@ def test_cards_look_like_their_host(page: Page, cards: str, host: str, tmp_path:
         for card in page.locator(".graphls-card").all():
             assert card.evaluate(INSIDE), "what is long scrolls inside"
     expect(page.get_by_role("region", name="Dataset").first).to_be_visible()
+
+
+def test_wide_tables_fade_until_one_scrolls_to_their_end(page: Page, cards: str, tmp_path: Path) -> None:
+    path = tmp_path / "phone.html"
+    path.write_text(f'<!doctype html><meta charset="utf-8"><body>{cards}</body>')
+    page.set_viewport_size({"width": 390, "height": 800})
+    open_file(page, path)
+    fades = [part.evaluate(FADES) for part in page.locator(".graphls-wide:visible").all()]
+    assert {(is_wide, first, last) for is_wide, first, last in fades} == {(True, "3em", "0px"), (False, "0px", "0px")}

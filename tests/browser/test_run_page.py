@@ -30,6 +30,7 @@ def run_page(digits_step: graphls.Compiled, tmp_path_factory: pytest.TempPathFac
     report = RunReport(tmp_path_factory.mktemp("run"), refresh=60)
     for i in range(1, 31):
         values = {"learning_rate": 1e-5 / i, "scale": 2.0 ** (16 + i % 5), "overflow": i % 9 == 0}
+        values["rows_per_second"] = 3e5 / i
         report.add(step=i * 10_000, loss=1 / i, gradient_norm=1e-4 * i, waiting=0.001, step_time=0.02, **values)
         report.evaluated({"accuracy": 0.9 + i / 400, "perplexity": 100.0 / i})
     report.evaluated({"test accuracy": 0.98})
@@ -48,7 +49,7 @@ def test_texts_of_charts_are_readable_and_apart(page: Page, run_page: Path) -> N
         across, most = page.evaluate(WIDTH)
         assert across <= most == width
         charts = page.evaluate(TEXTS)
-        assert len(charts) == 10
+        assert len(charts) == 11
         for texts in charts:
             for i, (text, left, right, top, bottom, is_inside) in enumerate(texts):
                 assert is_inside and (bottom - top >= 12 or not text), text

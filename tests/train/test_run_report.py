@@ -221,6 +221,23 @@ def test_axes_have_few_round_numbers(low: float, high: float) -> None:
     assert 1 <= len(ticks) <= 7 and all(low - 1e-6 * abs(low) <= tick <= high + 1e-6 * abs(high) for tick in ticks)
 
 
+@pytest.mark.parametrize(
+    ("values", "labels"),
+    [
+        ((1000, 2500), ["1k", "1.5k", "2k", "2.5k", "3k"]),
+        ((2000, 120_000), ["3k", "10k", "30k", "100k"]),
+        ((1e-4, 3.1e-2), ["0.0001", "0.0003", "0.001", "0.003", "0.01", "0.03"]),
+        ((100, 9.9e6), ["100", "1k", "10k", "100k", "1M", "10M"]),
+        ((2.0**14, 2.0**17), ["2^14", "2^15", "2^16", "2^17"]),
+        ((3 * 2.0**14, 2.0**17), ["60k", "80k", "100k", "120k", "140k"]),
+    ],
+)  # fmt: skip
+def test_logarithmic_axes_have_powers_of_two_for_these_alone(values: tuple[float, float], labels: list[str]) -> None:
+    tree = ElementTree.fromstring(chart("t", [Line("x", [*enumerate(values)], "red")], is_log=True))
+    *up, _ = [text.text for text in tree.iter("text") if text.get("text-anchor") == "end"]
+    assert up == labels
+
+
 def test_numbers_of_axes_differ_and_long_ones_are_short() -> None:
     def numbers(points: list[tuple[float, float]]) -> tuple[list[str], list[str]]:
         texts = list(ElementTree.fromstring(chart("t", [Line("x", points, "red")])).iter("text"))

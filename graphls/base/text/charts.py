@@ -25,7 +25,7 @@ STROKE = 'fill="none" stroke-width="1.6" stroke-linejoin="round" vector-effect="
 OTHER = ' stroke-dasharray="5 4" stroke-opacity=".75"'
 
 UNITS = ((1e6, "M"), (1e3, "k"))
-"""Units of long axes of steps."""
+"""Units of long axes of steps, and of logarithmic ones."""
 BAD = both("bad")
 
 Point = tuple[float, float]
@@ -46,7 +46,7 @@ class Line:
 class Axis:
     """The numbers from `low` to `high` on pixels from `start` to `end`; `is_log` gives each power the same room.
 
-    The ticks of an axis that `is_whole` are whole numbers.
+    The ticks of an axis that `is_whole` are whole numbers, those of a logarithmic one with `has_powers` powers of two.
     """
 
     low: float
@@ -55,6 +55,7 @@ class Axis:
     end: float
     is_log: bool = False
     is_whole: bool = False
+    has_powers: bool = False
 
     def place(self, value: float) -> float:
         """The pixel of a number."""
@@ -64,7 +65,9 @@ class Axis:
 
     def ticks(self) -> list[float]:
         """About five round numbers within the axis."""
-        return _powers(self.low, self.high) if self.is_log else _round_numbers(self.low, self.high, self.is_whole)
+        if not self.is_log:
+            return _round_numbers(self.low, self.high, self.is_whole)
+        return _powers(self.low, self.high, 2.0) if self.has_powers else _decimals(self.low, self.high)
 
 
 def chart(
@@ -87,7 +90,7 @@ def chart(
     across = Axis(min(steps), max(steps), 0, ACROSS, has_log_steps, is_whole=not has_log_steps)
     limits = [*values, *(() if is_log else includes)]
     ground = HEIGHT - TOP - BOTTOM
-    up = Axis(*_margins(min(limits), max(limits), is_log), ground, 0, is_log)
+    up = Axis(*_margins(min(limits), max(limits), is_log), ground, 0, is_log, has_powers=all(map(_is_power, values)))
     strokes = "".join(f"M{across.place(m)} {ground}v-9" for m in _thinned(marks))
     drawn = [*(_drawn(line, points, across, up) for line, points in plotted if len(points) > 1)]
     drawn += [f'<path {STROKE} d="{strokes}" style="stroke:{BAD}"/>'] if strokes else []
@@ -128,7 +131,7 @@ def _stretched(parts: Iterable[str], height: int) -> list[str]:
 
 def _grid(across: Axis, up: Axis, names: tuple[str, str]) -> Iterator[str]:
     ground = up.start
-    for tick, label in _labelled(up, has_powers=up.is_log):
+    for tick, label in _labelled(up):
         y = up.place(tick)
         yield f'<line x2="100%" y1="{y}" y2="{y}" stroke="currentColor" stroke-opacity=".15"/>'
         yield f'<text x="-6" y="{y + 4}" text-anchor="end">{label}</text>'
@@ -208,23 +211,45 @@ def _round_numbers(low: float, high: float, is_whole: bool = False) -> list[floa
     return [i * unit for i in range(math.ceil(low / unit - 1e-9), math.floor(high / unit + 1e-9) + 1)]
 
 
-def _powers(low: float, high: float) -> list[float]:
-    """Powers of two within an axis where it spans few of ten, as for scales, else powers of ten."""
-    base = 2.0 if high / low < 1e4 else 10.0
-    first, last = math.ceil(math.log(low, base)), math.floor(math.log(high, base))
+def _powers(low: float, high: float, base: float) -> list[float]:
+    """About six powers within an axis."""
+    first, last = (math.log(limit, base) for limit in (low, high))
+    first, last = math.ceil(first - 1e-9), math.floor(last + 1e-9)
     every = max(1, math.ceil((last - first + 1) / 6))
     return [base**n for n in range(first, last + 1, every)]
 
 
-def _labelled(axis: Axis, *, has_powers: bool = False) -> list[tuple[float, str]]:
+def _decimals(low: float, high: float) -> list[float]:
+    """Round numbers that a logarithmic axis has room for: powers of ten, and 2 and 5 times them where these are few."""
+    exponents = range(math.floor(math.log10(low)), math.floor(math.log10(high)) + 1)
+    for factors in ((1, 3), (1, 2, 5)) if high / low < 1e4 else ():
+        ticks = [tick for n in exponents for factor in factors if low <= (tick := factor * 10.0**n) <= high]
+        if 3 <= len(ticks) <= 6:
+            return ticks
+    return _powers(low, high, 10.0) if high / low >= 1e3 else _round_numbers(low, high)
+
+
+def _labelled(axis: Axis) -> list[tuple[float, str]]:
     """The ticks of an axis with their numbers, of as many digits as tell them apart."""
     ticks = axis.ticks()
+    if axis.is_log and not axis.has_powers:
+        return [(tick, _short(tick)) for tick in ticks]
     unit, letter = next((each for each in UNITS if axis.is_whole and ticks[-1] >= 10 * each[0]), (1, ""))
     for digits in range(4, 16):
-        labels = [number(tick / unit, has_powers, digits) + (letter if tick else "") for tick in ticks]
+        labels = [number(tick / unit, axis.is_log, digits) + (letter if tick else "") for tick in ticks]
         if len(set(labels)) == len(ticks):
             break
     return [*zip(ticks, labels, strict=True)]
+
+
+def _short(value: float) -> str:
+    unit, letter = next((each for each in UNITS if value >= each[0]), (1, ""))
+    return number(value / unit) + letter
+
+
+def _is_power(value: float) -> bool:
+    """Whether a positive number is a power of two, as most loss scales are."""
+    return math.frexp(value)[0] == 0.5
 
 
 def number(value: float, is_power: bool = False, digits: int = 4) -> str:

@@ -16,7 +16,15 @@ LIGHT = (
     '[data-jp-theme-light="true"]', ".vscode-light", ".vscode-high-contrast-light",
     '[theme="light"]', '[data-theme="light"]', '[data-bs-theme="light"]', '[data-md-color-scheme="default"]',
 )  # fmt: skip
-STYLE = "".join(
+FADE = (
+    ".graphls-wide{overflow-x:auto;scrollbar-width:thin;margin:.5em 0}"
+    "@keyframes graphls-fade{from,95%{--graphls-fade:3em}to{--graphls-fade:0px}}"
+    "@supports (animation-timeline:scroll(self inline)){.graphls-wide{"
+    "--graphls-fade:0px;mask-image:linear-gradient(to left,#0002,#000 var(--graphls-fade));"
+    "animation:graphls-fade linear;animation-timeline:scroll(self inline)}}"
+)
+"""Rules of tables and lines that scroll: they fade at the right, until one scrolls to their end."""
+STYLE = f"<style>{FADE}</style>" + "".join(
     f"<style>:is({','.join(hosts)}) .graphls-card{{color-scheme:{scheme}}}</style>"
     for hosts, scheme in ((DARK, "dark"), (LIGHT, "light"))
 )
@@ -73,8 +81,8 @@ class Page:
         head = "".join(f'<th scope="col" style="{style}">{escape(name)}</th>' for style, name in pairs)
         lines = "".join(f'<tr style="background:none">{_cells(_indented(row), left)}</tr>' for row in rows)
         self.parts.append(
-            f'<table style="border-collapse:collapse;margin:.5em 0"><thead><tr style="background:none">{head}</tr>'
-            f"</thead><tbody>{lines}</tbody></table>"
+            '<div class="graphls-wide"><table style="border-collapse:collapse;margin:0"><thead>'
+            f'<tr style="background:none">{head}</tr></thead><tbody>{lines}</tbody></table></div>'
         )
 
     def notes(self, notes: Iterable[str]) -> None:
@@ -94,7 +102,7 @@ class Page:
         """Lines of text as they are, some with the name of a colour; long ones go on beside the box, which scrolls."""
         colours = ((line, f";color:{both(name)}" if name else "") for line, name in lines)
         rows = (f'<div style="white-space:pre{colour}">{escape(line) or " "}</div>' for line, colour in colours)
-        self.parts.append(f'<div style="overflow-x:auto;margin:.5em 0">{"".join(rows)}</div>')
+        self.parts.append(f'<div class="graphls-wide">{"".join(rows)}</div>')
 
     def text(self) -> str:
         """The finished HTML."""
