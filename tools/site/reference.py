@@ -93,7 +93,7 @@ def pages() -> tuple[Page, ...]:
         _page("adapters", "Adapters and quantization", "graphls.adapters", "graphls.quantization"),
         _page("seeing", "Summaries, profiles and pictures", "graphls.inspect.summary", "graphls.profile",
               "graphls.viz.svg: to_svg", "graphls.viz.dot: to_dot"),
-        _page("interop", "Weights and optimizers of PyTorch", "graphls.interop.torch"),
+        _page("interop", "Modules and weights of PyTorch", "graphls: from_torch", "graphls.interop.torch"),
         _page("diagnosis", "Overflow diagnosis", "graphls.diagnosis"),
         _page("ir", "Graphs", "graphls.ir"),
         _page("passes", "Passes", "graphls.passes"),
