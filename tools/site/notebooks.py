@@ -33,7 +33,7 @@ def _output(output: dict[str, Any]) -> str:
         source = f"data:image/png;base64,{_text(data['image/png']).strip()}"
         return f'<img class="output" alt="What the cell has drawn" src="{source}">'
     text = _text(output.get("text") or data.get("text/plain") or "")
-    return f"```text\n{text.rstrip()}\n```" if text.strip() else ""
+    return f"```{{.text .output}}\n{text.rstrip()}\n```" if text.strip() else ""
 
 
 def _text(lines: str | list[str]) -> str:
