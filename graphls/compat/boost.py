@@ -111,7 +111,7 @@ class GradientAccumulation(Cell):
     """Accumulates gradients, and updates by their mean in every `max_accumulation_step`-th call.
 
     `accumulate(loss, gradients)` returns the loss. Raises GraphTypeError for anything but an optimizer, GraphValueError
-    for a number that is no integer of 1 or more.
+    for a number that is not an integer of 1 or more.
     """
 
     hyper_map = ops.HyperMap()

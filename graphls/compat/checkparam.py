@@ -128,7 +128,7 @@ def _compared(value: Any, bound: Any, rel: Rel, kind: type, name: str | None, ow
 def check_is_number(
     arg_value: object, arg_type: Kinds, arg_name: str | None = None, prim_name: str | None = None
 ) -> Any:
-    """A finite number of a class; a bool is no number."""
+    """A finite number of a class; a bool is not a number."""
     kinds = arg_type if isinstance(arg_type, tuple) else (arg_type,)
     if not isinstance(arg_value, kinds) or isinstance(arg_value, bool):
         raise _wrong_type(arg_name, arg_value, " or ".join(kind.__name__ for kind in kinds), prim_name)

@@ -1,4 +1,4 @@
-"""Names of `mindspore.common.dtype` for groups of dtypes, and for types that are no dtype of a tensor."""
+"""Names of `mindspore.common.dtype` for groups of dtypes, and for types that a tensor cannot have."""
 
 from __future__ import annotations
 

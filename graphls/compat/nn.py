@@ -60,7 +60,7 @@ class Jvp(_Product):
 class Vjp(_Product):
     """`Vjp(fn)(*inputs, v)`: the outputs, and the gradients by the inputs for the gradient v by the outputs.
 
-    v is a tensor, or a tuple of one for each of several outputs. For one input the gradient is no tuple.
+    v is a tensor, or a tuple of one for each of several outputs. For one input the gradient is not a tuple.
     """
 
     def construct(self, *args: Any) -> Any:
@@ -108,7 +108,7 @@ class PipelineCell(Cell):
     """The sum of the outputs of a network for `micro_size` equal parts of a batch.
 
     Stages and segments have no effect, as one device runs them all. Raises GraphTypeError and GraphValueError for a
-    size that is no integer of 1 or more.
+    size that is not an integer of 1 or more.
     """
 
     def __init__(

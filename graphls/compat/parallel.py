@@ -93,7 +93,7 @@ def shard(
     parameter_plan: TensorLike | None = None, device: str = "Ascend",
     level: int = 0,
 ) -> Callable[..., Any]:  # fmt: skip
-    """The function or cell itself: on one device nothing is sharded."""
+    """The function or cell itself, without an effect: networks are not divided among devices."""
     return fn  # type: ignore[no-any-return]
 
 

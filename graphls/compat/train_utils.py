@@ -27,7 +27,7 @@ def _make_directory(path: TensorLike, arg_name: str = "path") -> str:
 
 
 def check_value_type(arg_name: str, arg_value: object, valid_types: object) -> None:
-    """Raise GraphTypeError for a value of another class; a bool is no int."""
+    """Raise GraphTypeError for a value of another class; a bool is not an int."""
     kinds = tuple(valid_types) if isinstance(valid_types, Iterable) else (valid_types,)
     if not isinstance(arg_value, kinds) or (isinstance(arg_value, bool) and bool not in kinds):
         names = [kind.__name__ for kind in kinds]
@@ -37,7 +37,7 @@ def check_value_type(arg_name: str, arg_value: object, valid_types: object) -> N
 
 
 def _to_tensor(elem: TensorLike, scaling_sens: Operand | None = None) -> Any:
-    """Arrays as tensors, followed by the scale, if there is one; a single tensor is no tuple."""
+    """Arrays as tensors, followed by the scale, if there is one; a single tensor is not a tuple."""
     items = elem if isinstance(elem, (tuple, list)) else [elem]
     tensors = [Tensor(item) if isinstance(item, np.ndarray) else item for item in items]
     tensors += [Tensor(np.float32(scaling_sens))] if scaling_sens else []

@@ -43,7 +43,7 @@ def init(backend_name: str | None = None, timeout: float | None = None) -> None:
     With any `backend_name`, ranks communicate through MPI. From here on, an error that ends one rank ends all of them.
     So does a communication that takes longer than `timeout` seconds, or than the variable HCCL_EXEC_TIMEOUT allows;
     without either a rank waits without limit, and names the awaited rank after 30 seconds. A single process logs once
-    that it trains alone. Raises GraphTypeError for a name that is no string and a timeout that is no number,
+    that it trains alone. Raises GraphTypeError for a name that is not a string and a timeout that is not a number,
     GraphValueError for an unknown name and a timeout that is not above 0, GraphRuntimeError where another launcher has
     started several, and where mpi4py is missing.
 

@@ -17,7 +17,7 @@ from graphls.nn.cell import Cell
 def arrays_like(net: Cell, like: object, is_no_weight: Callable[[str, Array], bool]) -> Arrays:
     """The weights of a network as the model `like` has them: a module, a file or a dict of tensors.
 
-    Tensors that are one in a module are written under all their names; counters and other tensors that are no weights
+    Tensors that are one in a module are written under all their names; counters and other tensors that are not weights
     are those of the model. Raises GraphValueError where a weight has no counterpart, or one of another shape.
     """
     weights = weights_of(like)

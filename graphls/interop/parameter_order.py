@@ -56,7 +56,7 @@ def names_in_order(
 
     They are the `names` of the user, those in the groups, those of the weights in the same file if there is one group,
     or else the parameters of the optimizer here in their order. Raises GraphTypeError and GraphValueError for names
-    that are no strings, and for a wrong number of them.
+    that are not strings, and for a wrong number of them.
     """
     if names is not None:
         return _checked_names(names, state), rename

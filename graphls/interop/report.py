@@ -29,7 +29,7 @@ class Report:
     """The result of loading weights; it prints as a table.
 
     `loaded` has the loaded parameters, `missing` the others, `unused` the tensors that form no parameter, and `ignored`
-    those that are no weights, such as the number of batches that a normalisation has seen.
+    those that are not weights, such as the number of batches that a normalisation has seen.
 
     Examples:
         >>> import numpy as np

@@ -42,7 +42,7 @@ def verify(graph: Graph, typed: set[Node] | None = None) -> Graph:
 def fault(graph: Graph, where: object, message: str, loc: Location | None = None) -> VerifyError:
     """The error that prints the graph with `message` marked under the line that shows `where`.
 
-    `where` is what `lines` gives for that line; `loc` the user's line, if `where` is no node that has one.
+    `where` is what `lines` gives for that line; `loc` the user's line, if `where` is not a node that has one.
     """
     shown: list[str] = []
     mark = None
@@ -225,7 +225,7 @@ def type_errors(graph: Graph) -> Iterator[str]:
 
 
 def _of_kind(part: str, items: object, kind: type) -> Iterator[str]:
-    """A sentence where a part of the graph is no tuple of objects of a class."""
+    """A sentence where a part of the graph is not a tuple of objects of a class."""
     if not isinstance(items, (tuple, list)):
         yield f"{part} are {items!r}, and must be a tuple of {kind.__name__}s"
     elif wrong := [item for item in items if not isinstance(item, kind)]:

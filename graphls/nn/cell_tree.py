@@ -130,7 +130,7 @@ class CellSettings:
     def shard(
         self: Self, in_strategy: TensorLike | None = None, out_strategy: TensorLike | None = None, **options: object
     ) -> Self:
-        """The cell itself: on one device nothing is divided."""
+        """The cell itself, without an effect: networks are not divided among devices (see docs/parallel.md)."""
         return self
 
     def buffers(self, recurse: bool = True) -> Iterator[Any]:

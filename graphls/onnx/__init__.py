@@ -42,11 +42,11 @@ def load(
     PyTorch's exporter recorded as a buffer or a constant; `frozen` names others that are not trained. Names are
     patterns as of files (`"head.*"`), several of them, or a predicate. `print(net)` says what is frozen, and why.
     `outputs` names tensors of the model that the cell returns in place of the model's own outputs; operators that they
-    do not depend on are left out. `fixed` sets values of inputs on which shapes depend, which then are no arguments of
+    do not depend on are left out. `fixed` sets values of inputs on which shapes depend, which then are not arguments of
     the cell.
 
-    Raises GraphFileError for a file that cannot be read, GraphValueError for what is no model, for unknown names, and
-    for operators that graphls does not compute, with a list of them.
+    Raises GraphFileError for a file that cannot be read, GraphValueError for what is not a model, for unknown names,
+    and for operators that graphls does not compute, with a list of them.
 
     Examples:
         >>> import os, tempfile
@@ -69,7 +69,7 @@ def loaded(
     source: Source, selection: Selection, outputs: Sequence[str] | None = None,
     fixed: Mapping[str, TensorLike] | None = None,
 ) -> OnnxCell:  # fmt: skip
-    """`load` with a selection of what is trained, which can name tensors that are no parameters for other reasons."""
+    """`load` with a selection of what is trained, which can name tensors that are not parameters for other reasons."""
     original = read(source)
     program = program_of(original.model(), original.folder, outputs)
     if program.faults:

@@ -53,7 +53,7 @@ def write_gradient(
     input and parameter that `wrt` names by patterns, called likewise: the product of the cotangents with the Jacobian.
     Without `wrt`, these are all inputs of floats, or all parameters where there is no such input. Parameters are
     initializers under their names. Sizes that the model leaves open stay so, but for those that `sizes` gives. Inputs
-    to which `fixed` gives values are no inputs of what is written.
+    to which `fixed` gives values are not inputs of what is written.
 
     Raises GraphlsError as `graphls.onnx.load` does, GraphValueError for names that nothing has, and where a size cannot
     stay open, GraphFileError where the file cannot be written.

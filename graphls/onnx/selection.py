@@ -30,7 +30,7 @@ _OF_KINDS = {BUFFER: BUFFERS, CONSTANT: CONSTANTS}
 class Selection:
     """The constants that are trained: those that `trainable` names, else all that are parameters; none of `frozen`.
 
-    `untrained` are names that are no parameters though the model does not say so, each with the reason; `trainable`
+    `untrained` are names that are not parameters though the model does not say so, each with the reason; `trainable`
     overrides it. Names that the model does not have are ignored there.
     """
 
@@ -41,7 +41,7 @@ class Selection:
     def reasons(self, constants: Mapping[str, Stored], analysis: KnownConstants) -> dict[str, str]:
         """The constants that become parameters by name, each with the reason why it is not trained; empty if it is.
 
-        Raises GraphValueError for names without a float tensor, GraphTypeError for what is no name.
+        Raises GraphValueError for names without a float tensor, GraphTypeError for what is not a name.
         """
         floats = {name: stored for name, stored in constants.items() if stored.is_float}
         trained = _chosen("trainable", self.trainable, floats, constants)
@@ -74,7 +74,7 @@ def _chosen(
 ) -> set[str] | None:
     """The names that match a choice.
 
-    Raises GraphValueError for a pattern without a match, GraphTypeError for what is no pattern.
+    Raises GraphValueError for a pattern without a match, GraphTypeError for what is not a pattern.
     """
     if choice is None:
         return None
@@ -137,5 +137,5 @@ def _few(names: Sequence[str]) -> str:
 
 
 def _literal(stored: Stored) -> str:
-    """What a constant is that is no parameter, not even a frozen one."""
+    """What a constant is that is not a parameter, not even a frozen one."""
     return INTEGERS if not stored.is_float else NUMBERS if stored.is_number else SHAPES

@@ -44,7 +44,7 @@ OptionalOperand: TypeAlias = "Operand | None"
 
 
 class Dynamic:
-    """A tensor of a data-dependent shape, which is no value of a graph; using it raises GraphTypeError.
+    """A tensor of a data-dependent shape, which is not a value of a graph; using it raises GraphTypeError.
 
     `cause` names the operator that it comes from and the reason; `type` is the type that ONNX infers for it, if any.
     """

@@ -101,7 +101,7 @@ class MultitypeFuncGraph:
     def register(self, *type_names: object) -> Callable[[Function], Function]:
         """Add the decorated function for arguments of these kinds, in place of an earlier one.
 
-        Raises GraphKeyError for a name that is no kind, GraphTypeError for anything but names and classes.
+        Raises GraphKeyError for a name that is not a kind, GraphTypeError for anything but names and classes.
         """
         for kind in type_names:
             _check_kind(kind)

@@ -66,7 +66,7 @@ class Primitive:
         return self
 
     def _ignored(self: Self, *args: TensorLike, **options: object) -> Self:
-        """Accepted without an effect on one device; returns the operator."""
+        """Accepted without an effect, as operators are not divided among devices; returns the operator."""
         return self
 
     shard = set_stage = place = set_device = recompute = set_prim_instance_user_data = _ignored

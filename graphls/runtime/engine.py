@@ -60,7 +60,7 @@ class Part(Protocol):
     def begin(self, fed: Mapping[Value, Any]) -> partial[object]:
         """A callable that runs this segment on the step's inputs; values that cross lie in boundary buffers.
 
-        Where the engine does not run Python, that is a callable that is no function of Python, so that no Ctrl-C can
+        Where the engine does not run Python, that is a callable that is not a function of Python, so that no Ctrl-C can
         land in it.
         """
 

@@ -72,7 +72,7 @@ class ProfiledPlan(PlanSession):
         return _Clocked(self.profiled[number], number, self.log, self.ends)
 
     def run(self, inputs: Inputs) -> list[Any]:
-        """One step; the outputs as arrays. When its segments end, engines note their times: that is no part of it."""
+        """One step; the outputs as arrays. When its segments end, engines note their times, outside of the step."""
         self.log.clear()
         self.waits.clear()
         self.ends.clear()

@@ -61,7 +61,7 @@ class Session(ABC):
         """Call these tasks, then set attributes and count the step, in one call into C.
 
         A Ctrl-C is raised between two instructions of Python only, so it comes before all of that or behind it; what
-        the tasks call is no function written in Python, for the same reason. Where one raises, those behind it are
+        the tasks call is not a function written in Python, for the same reason. Where one raises, those behind it are
         left in `tasks`.
         """
         objects, names, values = zip(*changes, (self.version, "ticks", self.version.ticks + 1), strict=True)

@@ -76,7 +76,7 @@ class Lint:
     def untrained(self) -> None:
         """Warn of parameters that a step differentiates by, does not write and does not know.
 
-        A cell in a plain list or dict is no part of the cell around it, so that `trainable_params` does not have its
+        A cell in a plain list or dict is not a part of the cell around it, so that `trainable_params` does not have its
         weights: the step runs, and the loss falls by what is trained besides.
         """
         if not isinstance(self.cell, Cell) or not self.trained:

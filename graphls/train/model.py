@@ -255,7 +255,7 @@ class Model:
         return None if self._loss_fn is None else 2
 
     def _weights(self, owner: str, use_ema: bool) -> Callable[[], AbstractContextManager[None]]:
-        """The context manager of the weights for evaluation; raises for a flag that is no bool, and as ema_weights."""
+        """The context manager of the weights for evaluation; raises where that is not a bool, and as ema_weights."""
         if not boolean(owner, "use_ema", use_ema):
             return nullcontext
         self.ema_weights()

@@ -59,11 +59,12 @@ def test_systems_that_do_not_tell_leave_it_to_the_runtime(monkeypatch: pytest.Mo
 def test_a_session_is_opened_with_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     import onnxruntime
 
-    found: list[Any] = []
+    threads, microseconds = list[int](), set[str]()
     session = onnxruntime.InferenceSession
 
     def opened(model: Any, options: Any, **others: Any) -> Any:
-        found.append(options.intra_op_num_threads)
+        threads.append(options.intra_op_num_threads)
+        microseconds.add(options.get_session_config_entry("session.intra_op.spin_duration_us"))
         return session(model, options, **others)
 
     monkeypatch.setattr(onnxruntime, "InferenceSession", opened)
@@ -71,4 +72,5 @@ def test_a_session_is_opened_with_them(monkeypatch: pytest.MonkeyPatch, tmp_path
     graphls.compile(lambda x: x + 1.0, x)
     machine(monkeypatch, tmp_path, 8, {0, 1, 2})
     graphls.compile(lambda x: x + 1.0, x)
-    assert found == [0, 3]
+    assert threads == [0, 3]
+    assert microseconds == {"200"}  # then they leave their cores to the workers of a dataset

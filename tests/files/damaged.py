@@ -18,6 +18,8 @@ import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -131,6 +133,29 @@ def _write_schema(folder: Path) -> None:
     (folder / "a.json").write_text(schema.to_json())
 
 
+def _write_table(path: Path) -> None:
+    """Numbers, rows of them, text, bytes in structs and codes of a dictionary, as Parquet, Arrow or Feather."""
+    import pyarrow
+    from pyarrow import feather, ipc, parquet
+
+    images = [{"bytes": b"\x89PNG", "path": "a.png"}, {"bytes": b"abc", "path": "b.png"}]
+    columns = {"x": [[0.5, 1.0], [1.5, 2.0]], "label": [1, 0], "text": ["fine", "rain"], "image": images}
+    codes = pyarrow.array(["b", "a"]).dictionary_encode()
+    table = pyarrow.table({**columns, "rows": [[1, 2, 3], [4]], "code": codes})
+    if path.suffix == ".parquet":
+        parquet.write_table(table, path)
+    elif path.suffix == ".feather":
+        feather.write_feather(table, str(path), compression="lz4")
+    else:
+        with ipc.new_stream(str(path), table.schema) as stream:
+            stream.write_table(table)
+
+
+def _read_table(path: Path) -> None:
+    for _ in dataset.ArrowDataset(path, shuffle=False):
+        pass
+
+
 KINDS: dict[str, Kind] = {
     "npz": Kind("a.npz", lambda f: np.savez(f / "a.npz", x=X, y=Y), lambda f: read_columns(f / "a.npz")),
     "csv": Kind("a.csv", lambda f: (f / "a.csv").write_text("a,b\n1,2\n3,4.5\nx,7\n"),
@@ -154,6 +179,9 @@ KINDS: dict[str, Kind] = {
     "adapters": Kind("adapter_model.safetensors", _write_adapters, _load_adapters),
     "adapter settings": Kind("adapter_config.json", _write_adapters, _load_adapters),
     "onnx checkpoint": Kind("checkpoint", _write_checkpoint, lambda f: parameters.read(f / "checkpoint")),
+    **{suffix[1:]: Kind(f"a{suffix}", partial(lambda file, folder: _write_table(folder / file), f"a{suffix}"),
+                        partial(lambda file, folder: _read_table(folder / file), f"a{suffix}"))
+       for suffix in (".parquet", ".arrow", ".feather") if find_spec("pyarrow")},
     "schema": Kind("a.json", _write_schema, lambda f: dataset.Schema(str(f / "a.json"))),
 }  # fmt: skip
 

@@ -234,8 +234,8 @@ NORMAL = graph_of(
          "%t is a result of tanh"),
         ("mul(mul(v, 0.5), add(tanh(v), 2.0))", "where the pattern has 2.0: %one is the constant 1.0"),
         ("mul(mul(v, 0.25), add(tanh(v), 1.0))", "where the pattern has 0.25: %half is the constant 0.5"),
-        ("mul(mul(v, 0.5), add(tanh(neg(v)), 1.0))", "where the pattern has neg(v): %x is no result of a node"),
-        ("mul(mul(v, W), add(tanh(W), 1.0))", "%x is no constant with one number"),
+        ("mul(mul(v, 0.5), add(tanh(neg(v)), 1.0))", "where the pattern has neg(v): %x is not a result of a node"),
+        ("mul(mul(v, W), add(tanh(W), 1.0))", "%x is not a constant with one number"),
     ],
 )  # fmt: skip
 def test_the_nearest_place_says_which_part_failed_where_and_why(text: str, expected: str) -> None:
@@ -281,7 +281,7 @@ def test_without_a_node_for_the_root_the_missing_primitives_are_known() -> None:
         ("sum(x, axis=n)", GraphValueError, "a name of any value is in capitals"),
         (lambda e, x, n: e.sum(x, axis=n), GraphValueError, "write it in capitals"),
         ("mul(x,", GraphValueError, "does not parse"),
-        ("mul(x if y else z, z)", GraphValueError, "'x if y else z' is no part of a pattern"),
+        ("mul(x if y else z, z)", GraphValueError, "'x if y else z' is not a part of a pattern"),
         ("mul(x, 1 / 0)", GraphValueError, "A number in a pattern cannot be computed: division by zero"),
         ("sum(x, axis=N - 1)", GraphValueError, "write the replacement as a function to compute it"),
         ("add(x)", GraphTypeError, "add takes 2 operands, not 1"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from _thread import RLock
 
 
-class Lock(RLock):  # type: ignore[misc]  # which is no final class
+class Lock(RLock):  # type: ignore[misc]  # which is not a final class
     """A reentrant lock whose `with` acquires it and enters the block, or does neither.
 
     Python 3.14 looks for a Ctrl-C behind the call of `__enter__` into C, before the block begins, so that the lock of

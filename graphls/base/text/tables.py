@@ -17,7 +17,7 @@ Row = Sequence[str]
 
 @dataclass(frozen=True)
 class Table:
-    """A header and rows of texts, with sentences that stand above; the first `texts` columns are no numbers."""
+    """A header and rows of texts, with sentences that stand above; the first `texts` columns are not numbers."""
 
     header: Row
     rows: Sequence[Row]

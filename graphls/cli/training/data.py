@@ -27,9 +27,9 @@ LABEL = "the label"
 class Binding:
     """The contents of a row of data: the inputs of the model, in order, and possibly a label.
 
-    `label` is its name in the data, None for the one array that is no input; `takes_label` tells whether there is one
-    at all. `joins` are the columns, or patterns of their names, that form an array of another name. `check_label` takes
-    the label and its source, and returns it as the loss expects it.
+    `label` is its name in the data, None for the one array that is not an input; `takes_label` tells whether there is
+    one at all. `joins` are the columns, or patterns of their names, that form an array of another name. `check_label`
+    takes the label and its source, and returns it as the loss expects it.
     """
 
     inputs: tuple[Input, ...]

@@ -205,7 +205,7 @@ def run_cells(notebook: bytes, main: ModuleType) -> int:
     `notebook` is JSON of nbformat 3 or 4. IPython runs the cells, so that magics, `!commands` and `await` work as in
     Jupyter, and the value of a last line is shown. Errors are shown on stderr. `SystemExit` passes through.
 
-    Raises NotRunnable without IPython, and for a file that is no notebook.
+    Raises NotRunnable without IPython, and for a file that is not a notebook.
     """
     cells = [*_cells(notebook)]
     shell = _shell(main)

@@ -205,7 +205,7 @@ class CosineAnnealingLR(LRScheduler):
 class CosineAnnealingWarmRestarts(CosineAnnealingLR):
     """Half a cosine down to `eta_min` in `T_0` calls, again in `T_0 * T_mult`, and so on (Loshchilov and Hutter, 2017).
 
-    Raises GraphTypeError and GraphValueError for lengths that are no integers of 1 or more.
+    Raises GraphTypeError and GraphValueError for lengths that are not integers of 1 or more.
     """
 
     def __init__(

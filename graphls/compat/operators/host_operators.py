@@ -128,7 +128,7 @@ class EditDistance(Operator):
     Sequences lie along the last axis: row i of the indices (N, R), in rising order, is the position of value i in a
     tensor of the constant shape (R,). The result has the larger sizes of both shapes without the last, in float32, and
     no gradient. With `normalize`, distances are divided by the lengths of the truths. Raises GraphTypeError for a
-    `normalize` that is no bool and a shape that the graph computes, and GraphValueError for shapes that do not fit.
+    `normalize` that is not a bool and a shape that the graph computes, and GraphValueError for shapes that do not fit.
     """
 
     def __init__(self, normalize: bool = True) -> None:

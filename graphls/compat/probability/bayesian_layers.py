@@ -178,7 +178,7 @@ class ConvReparam(_Variational, Cell):
 class WithBNNLossCell(Cell):
     """`dnn_factor` times a network's loss, plus `bnn_factor` times the divergences of its layers with sampled weights.
 
-    Raises GraphTypeError and GraphValueError for factors that are no numbers of 0 or more.
+    Raises GraphTypeError and GraphValueError for factors that are not numbers of 0 or more.
     """
 
     def __init__(self, backbone: Cell, loss_fn: Cell, dnn_factor: float = 1, bnn_factor: float = 1) -> None:

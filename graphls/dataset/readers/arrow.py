@@ -50,8 +50,8 @@ class ArrowDataset(GeneratorDataset):
       bytes are uint8 of (n,); so are files in structs of `bytes` and `path`, such as images, which `vision.Decode`
       takes. Codes of a dictionary become the values that they stand for, other structs become dicts.
 
-    Raises GraphTypeError and GraphValueError for wrong arguments, for types that are no numbers, text or bytes, and for
-    nulls, with row and column, GraphRuntimeError for a file that cannot be read and where pyarrow is not installed.
+    Raises GraphTypeError and GraphValueError for wrong arguments, for types that are not numbers, text or bytes, and
+    for nulls, with row and column, GraphRuntimeError for a file that cannot be read and where pyarrow is not installed.
 
     Examples:
         >>> import numpy as np
@@ -190,12 +190,24 @@ def read_table(path: Path) -> Any:
     arrow = arrow_columns.arrow()
     try:
         table = _parquet(path) if suffix == ".parquet" else _mapped(arrow, path)
-        table.validate()
+        _validate(table)
         return table
     except GraphlsError:
         raise
     except (arrow.ArrowException, OSError, ValueError) as error:
         raise files.corrupt(str(path), described(error).rstrip(".")) from None
+
+
+def _validate(table: Any) -> None:
+    """Raise ArrowInvalid or UnicodeDecodeError for a damaged table; text and numbers, which may be any, are not read.
+
+    Codes of dictionaries are compared with their number of values, and names of columns and fields are decoded.
+    """
+    kinds = table.schema.to_string(show_field_metadata=False, show_schema_metadata=False)
+    table.validate()
+    if "dictionary<" in kinds:
+        for column in table.columns:
+            column.validate(full="dictionary<" in str(column.type))
 
 
 def _parquet(path: Path) -> Any:

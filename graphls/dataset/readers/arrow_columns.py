@@ -137,7 +137,7 @@ class Chunks(Column):
 
 
 def column_of(chunked: Any) -> Column:
-    """The rows of a `pyarrow.ChunkedArray`; raises GraphTypeError for types that are no numbers, text or bytes."""
+    """The rows of a `pyarrow.ChunkedArray`; raises GraphTypeError for types that are not numbers, text or bytes."""
     parts = [_part(chunk) for chunk in chunked.chunks if len(chunk)]
     return parts[0] if len(parts) == 1 else Chunks(parts)
 

@@ -49,7 +49,7 @@ class PretrainedTokenizer(TextOperation):
     The tokenizer itself does not change: a copy has these settings, and threads may share the operation.
 
     Raises GraphTypeError and GraphValueError for wrong arguments and where no token to pad with is known, and
-    GraphRuntimeError for columns that are no strings and for texts of different lengths in a batch without padding.
+    GraphRuntimeError for columns that are not strings and for texts of different lengths in a batch without padding.
 
     Examples:
         >>> from graphls.dataset import text

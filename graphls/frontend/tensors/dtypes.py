@@ -42,7 +42,7 @@ _PYTHON: dict[str, type] = {"bool": bool, "int": int, "uint": int, "float": floa
 def dtype_to_nptype(type_: DType) -> Any:
     """The NumPy class of numbers of a dtype, such as `numpy.float32`.
 
-    Raises GraphTypeError for an object that is no dtype.
+    Raises GraphTypeError for an object that is not a dtype.
 
     Examples:
         >>> import graphls
@@ -55,7 +55,7 @@ def dtype_to_nptype(type_: DType) -> Any:
 def dtype_to_pytype(type_: DType) -> type:
     """The class of Python numbers of a dtype: bool, int or float.
 
-    Raises GraphTypeError for an object that is no dtype.
+    Raises GraphTypeError for an object that is not a dtype.
 
     Examples:
         >>> import graphls

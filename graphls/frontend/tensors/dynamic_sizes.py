@@ -76,7 +76,7 @@ class Declared:
 def known_sizes(shape: object) -> tuple[tuple[Size, ...], tuple[int, ...]]:
     """The sizes of a `shape`, and the same with -1 for dynamic sizes, and (-2,) for any rank.
 
-    Raises GraphTypeError for objects that are no sizes, GraphValueError for negative ones.
+    Raises GraphTypeError for objects that are not sizes, GraphValueError for negative ones.
     """
     items = (ANY_RANK,) if shape is None else tuple(shape) if isinstance(shape, (list, tuple)) else (shape,)
     sizes = tuple(_size(item) for item in items)

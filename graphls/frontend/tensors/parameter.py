@@ -207,7 +207,7 @@ class Parameter(DeviceSettings, Tensor):
 
 
 def _check(default_input: object, **flags: object) -> None:
-    """Raise GraphTypeError or GraphValueError for data that MindSpore refuses, and for flags that are no bools."""
+    """Raise GraphTypeError or GraphValueError for data that MindSpore refuses, and for flags that are not bools."""
     if isinstance(default_input, tuple):
         kinds = "['Tensor', 'int', 'float', 'numpy.ndarray', 'list']"
         message = f"The type of the argument 'default_input' must be in {kinds}. But got type {type(default_input)}."

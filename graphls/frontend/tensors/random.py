@@ -17,7 +17,7 @@ _seeded: tuple[int | None, np.random.Generator] = None, np.random.default_rng(0)
 def set_seed(seed: int) -> None:
     """Start all random numbers anew: initial weights, shuffles, dropout; the same seed gives the same run.
 
-    Raises GraphTypeError for a seed that is no integer, GraphValueError for a negative one.
+    Raises GraphTypeError for a seed that is not an integer, GraphValueError for a negative one.
 
     Examples:
         >>> import graphls

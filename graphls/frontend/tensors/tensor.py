@@ -82,7 +82,7 @@ class Tensor(Methods):
     keep their dtype. An array is copied; `from_numpy` shares its memory. Without data, the tensor has a `shape`, and
     zeros or the values of `init`, a name or an Initializer; where a size is None, or without a shape, the tensor only
     declares the type of inputs, and has no values. Raises GraphTypeError for data that is not numeric, GraphValueError
-    for data with a shape. `const_arg` changes nothing: a tensor that is no input of a trace is a constant in it.
+    for data with a shape. `const_arg` changes nothing: a tensor that is not an input of a trace is a constant in it.
 
     Examples:
         >>> import graphls

@@ -13,7 +13,7 @@ from graphls.inspect.diagnosis.ranges import Range, number, power
 
 @dataclass(frozen=True)
 class Operand:
-    """An operand of a node; `range` is None for a tensor that is no float or has no elements.
+    """An operand of a node; `range` is None for a tensor that is not a float or has no elements.
 
     Examples:
         >>> import numpy as np

@@ -44,7 +44,7 @@ def check_pass(passes: Pass | Pipeline | str, before: str, after: str) -> Graph:
     Returns the resulting graph. Raises AssertionError with the difference where it is another one (of the
     texts, where the structure is the same), and whatever the pass itself raises.
 
-    Raises GraphTypeError for objects that are no passes and for graphs that are no texts.
+    Raises GraphTypeError for objects that are not passes and for graphs that are not texts.
 
     Examples:
         >>> from graphls.testing import check_pass

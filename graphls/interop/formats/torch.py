@@ -171,7 +171,7 @@ class _Reader(pickle._Unpickler):
 
 
 def _check_keys(keys: Sequence[object]) -> None:
-    """Raise GraphValueError for keys that are no texts or numbers: hashing others may take forever."""
+    """Raise GraphValueError for keys that are not texts or numbers: hashing others may take forever."""
     if strange := [type(key).__name__ for key in keys if not isinstance(key, (str, int, float, type(None)))]:
         raise GraphValueError(f"a key in it is a {strange[0]}")
 

@@ -20,7 +20,7 @@ MOST_ELEMENTS = 16
 LONGEST_TEXT = 1000
 
 Single: TypeAlias = "int | float | str | bytes | TensorProto | SparseTensorProto | GraphProto | TypeProto"
-"""The value of an attribute that is no list."""
+"""The value of an attribute that is not a list."""
 Shown: TypeAlias = "int | float | str | Array"
 
 

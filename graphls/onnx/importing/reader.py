@@ -51,7 +51,7 @@ def read_onnx(source: Source, infer_types: bool = True) -> Graph:
     shown as it is declared, such as `f32[batch,10]`. Phases, scopes and lines are those that the model has. A model
     that graphls saved has its own states and writes, and its constants as nodes. Data in other files is not read.
 
-    Raises GraphFileError for a file that cannot be read, and GraphValueError for what is no ONNX model, has a
+    Raises GraphFileError for a file that cannot be read, and GraphValueError for what is not an ONNX model, has a
     cycle, or uses a tensor that nothing defines.
     """
     model = source if isinstance(source, ModelProto) else read(source).model()

@@ -37,7 +37,7 @@ def from_torch(
 
     The module is exported by PyTorch (`torch.export` and `torch.onnx`, with the package onnxscript) and stays as it is.
     Raises GraphValueError with the reason where that fails or an operator is not computed by graphls, GraphTypeError
-    for what is no module and for other arguments than those of `forward`, GraphRuntimeError without onnxscript.
+    for what is not a module and for other arguments than those of `forward`, GraphRuntimeError without onnxscript.
 
     Examples:
         >>> import graphls

@@ -152,7 +152,7 @@ class TorchCell(OnnxCell):
         """Write the current parameters, and the buffers that training updates, into a module of PyTorch, in place.
 
         The module is the one that the cell comes from or another whose tensors have the same names, shapes and dtypes;
-        tensors that are one here are written under all their names. Raises GraphTypeError for what is no module,
+        tensors that are one here are written under all their names. Raises GraphTypeError for what is not a module,
         GraphValueError where a tensor is missing or differs in shape or dtype; then nothing is written.
         """
         parameters = self.modes[0].parameters

@@ -77,7 +77,7 @@ class Forward:
         if len(leaves) == 1 and leaves[0] is value:
             kind = type(value).__name__
             advice = "; use_cache=False leaves it out" if kind.endswith("Cache") else ""
-            raise GraphTypeError(f"{type(self.module).__name__} returns a {kind}, which is no tensor{advice}.")
+            raise GraphTypeError(f"{type(self.module).__name__} returns a {kind}, which is not a tensor{advice}.")
         return tuple(map(self._plain, leaves))
 
     @contextmanager

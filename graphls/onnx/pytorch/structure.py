@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from graphls.base.errors import GraphTypeError, GraphValueError
 
 Structure: TypeAlias = "Leaf | Constant | Items | Fields"
-"""A tensor by its number, a value that is no tensor, or a sequence or mapping of these."""
+"""A tensor by its number, a value that is not a tensor, or a sequence or mapping of these."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Constant:
-    """A value that is no tensor, such as None or a flag."""
+    """A value that is not a tensor, such as None or a flag."""
 
     value: Any
 

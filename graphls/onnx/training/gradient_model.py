@@ -130,7 +130,7 @@ class _Tracing:
     def _hold_constants(
         self, model: ModelProto, lowered: Lowered, states: Mapping[str, Parameter], written: Sequence[str]
     ) -> None:
-        """Replace the states that are no parameters of the training model by constants."""
+        """Replace the states that are not parameters of the training model by constants."""
         parameters = {*(p.name for p in self.trained), *self.frozen, *written}
         constants = {
             tensor: states[state] for state, tensor in lowered.states.items()

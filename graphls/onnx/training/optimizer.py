@@ -18,7 +18,7 @@ FIRST_RATE = 0.001
 class Optimizer:
     """Updates the parameters of a module by their gradients.
 
-    Raises GraphTypeError for what is no Module, GraphFileError where there is no such model, GraphValueError for
+    Raises GraphTypeError for what is not a Module, GraphFileError where there is no such model, GraphValueError for
     one that does not run.
 
     Examples:

@@ -76,7 +76,7 @@ def _defined(nodes: Iterable[Node], phases: tuple[str, ...]) -> Iterator[Value]:
 
 
 def is_watched(value: Value) -> bool:
-    """Whether a value is watched: floats that have elements and are no stacks."""
+    """Whether a value is watched: floats that have elements and are not stacks."""
     return value.type.dtype.is_float and value.type.size > 0 and not value.type.stacked
 
 

@@ -192,7 +192,7 @@ class Matcher:
             return self.solve(rest)
         node = self.scene.definer.get(value)
         if node is None:
-            return self.fails(term, value, lambda: "is no result of a node")
+            return self.fails(term, value, lambda: "is not a result of a node")
         if not self.fits(term, node, value):
             return False
         self.bind(self.done, (term, value), None)
@@ -261,7 +261,7 @@ class Matcher:
         constant = constant_of(value, self.scene.definer)
         number = None if constant is None else number_in(constant[0])
         if constant is None or number is None:
-            return self.fails(term, value, lambda: "is no constant with one number")
+            return self.fails(term, value, lambda: "is not a constant with one number")
         self.take_constants(constant[1])
         return self.is_bound(self.numbers, term, number, term, value)
 
@@ -269,7 +269,7 @@ class Matcher:
         """Whether a value is a constant with the number, or the array, of a term."""
         constant = constant_of(value, self.scene.definer)
         if constant is None:
-            return self.fails(term, value, lambda: "is no constant")
+            return self.fails(term, value, lambda: "is not a constant")
         array = constant[0]
         if not is_close(array, term.value, self.tolerance):
             return self.fails(term, value, lambda: f"is the constant {_shown(array)}")

@@ -76,7 +76,7 @@ class Pattern:
     Match itself. All nodes of a match are of one block and, those that a rewrite removes, of one phase. Nothing else
     reads the values between them, unless `shared`.
 
-    Raises GraphTypeError and GraphValueError for what is no pattern.
+    Raises GraphTypeError and GraphValueError for what is not a pattern.
 
     Examples:
         >>> from graphls.ir import parse
@@ -103,7 +103,7 @@ class Pattern:
         if (size := sum(1 for _ in calls(term))) > LARGEST:
             raise GraphValueError(f"A pattern has {LARGEST} primitives at most, not {size}; search for a part of it.")
         if not isinstance(term, Call):
-            raise GraphValueError(f"The pattern {term} is no operation, so that it would match any value.")
+            raise GraphValueError(f"The pattern {term} is not an operation, so that it would match any value.")
         if when is not None and not callable(when):
             raise GraphTypeError(f"`when` is a function of names, such as `lambda x: x.rank == 2`, not {when!r}.")
         self.root, self.shared, self.tolerance, self.guard = term, shared, tolerance, when

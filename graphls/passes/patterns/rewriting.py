@@ -116,7 +116,7 @@ def rewrite(
     that it needs, and `match` for the Match itself. `name` is the name of the pass, by default that of the
     replacement's function. `register_pass(rewrite(...))` lets pipelines know it by its name.
 
-    Raises GraphTypeError and GraphValueError for what is no pattern or no replacement of it.
+    Raises GraphTypeError and GraphValueError for what is not a pattern or no replacement of it.
 
     Examples:
         >>> import numpy as np

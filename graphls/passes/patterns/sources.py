@@ -112,14 +112,14 @@ def _named_attribute(name: str) -> Any:
         return Name(name)
     if name in _DTYPES:
         return _DTYPES[name]
-    raise GraphValueError(f"The attribute value {name!r} is no dtype; a name of any value is in capitals.")
+    raise GraphValueError(f"The attribute value {name!r} is not a dtype; a name of any value is in capitals.")
 
 
 def _literal(tree: ast.expr) -> Any:
     try:
         return ast.literal_eval(tree)
     except ValueError:
-        text = f"{ast.unparse(tree)!r} is no part of a pattern"
+        text = f"{ast.unparse(tree)!r} is not a part of a pattern"
         raise GraphValueError(f"{text}; a part is a name, a number or a primitive, such as add(x, 1.0).") from None
 
 
@@ -174,12 +174,13 @@ def _term_of_function(function: Callable[..., Any]) -> Term:
 def _term_of_graph(graph: Graph) -> Term:
     """The term of the only output; inputs are names, and texts in capitals among the attributes are, too."""
     if len(graph.outputs) != 1 or graph.states:
-        raise GraphValueError(f"The graph @{graph.name} is no pattern, which has one output and no states.")
+        raise GraphValueError(f"The graph @{graph.name} is not a pattern, which has one output and no states.")
     terms: dict[Value, Term] = {value: Name(value.name) for value in graph.inputs}
     definer = definers(graph.nodes)
     for node in graph.nodes:
         if node.regions:
-            raise GraphValueError(f"The graph @{graph.name} is no pattern: its node {node.primitive.name} has regions.")
+            text = f"The graph @{graph.name} is not a pattern: its node {node.primitive.name} has regions."
+            raise GraphValueError(text)
         constant = constant_of(node.outputs[0], definer)
         attrs = {key: _graph_attribute(value) for key, value in node.attrs.items()}
         for number, value in enumerate(node.outputs):

@@ -94,7 +94,7 @@ def _marks(path: Sequence[Segment], first: int, proofs: Mapping[Segment, _Proof]
 
 
 def _read(segment: Segment) -> Iterator[Value]:
-    """The states whose old values a segment reads; to pass one on as the new value is no reading."""
+    """The states whose old values a segment reads; to pass one on as the new value is not a reading."""
     yield from (v for node in segment.graph.nodes for v in needs(node) if v.is_state)
     yield from (v for v in segment.graph.outputs if v.is_state)
     yield from (w.value for w in segment.graph.writes if w.value.is_state and w.value is not w.state)

@@ -115,7 +115,7 @@ _IN_GROUPS = NORMALISED.replace("sub(x,", "sub(reshape(x, ...),").replace("mean(
 @_composes(f"add(mul(reshape({_IN_GROUPS}, ...), reshape(gamma, ...)), reshape(beta, ...))")
 def _each_channel(e: Builder, node: Node, match: Match) -> Operator | None:
     # Groups of several channels are rows that are normalised in the same way, with factors and sums by channel after
-    # it. GroupNormalization is no rule: ONNX Runtime takes the mean of squares minus the square of the mean for their
+    # it. GroupNormalization is not a rule: ONNX Runtime takes the mean of squares less the square of the mean for their
     # variance, which loses all digits where the mean is a thousand times the deviation, and needs twice the time.
     x = match["x"].type
     grouped = next(n for n in match.nodes if n.primitive.name == "reshape" and n.inputs[0] is match["x"]).output.type

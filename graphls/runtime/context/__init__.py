@@ -136,8 +136,8 @@ def set_cache_dir(path: str | os.PathLike[str] | None, limit: int = LIMIT) -> No
     """Keep compiled steps in a folder, so that the next start of a script takes them from there.
 
     Beyond `limit` bytes, by default 4 GiB, those go that were not used for longest. None leaves it to the environment
-    variable GRAPHLS_CACHE, without which nothing is kept. Raises GraphTypeError and GraphValueError for what is no path
-    and no number of bytes. See docs/cache.md.
+    variable GRAPHLS_CACHE, without which nothing is kept. Raises GraphTypeError and GraphValueError for what is not a
+    path or not a number of bytes. See docs/cache.md.
 
     Examples:
         >>> import graphls

@@ -33,7 +33,7 @@ MOST_LOOKUPS = 10_000_000, 40_000_000
 """Operators times tensors up to which a model gets all optimizations, and basic ones: about 3 and 10 seconds."""
 
 PATIENCE = 20.0
-"""Seconds after which a trial counts as survived: a slow step is no crash."""
+"""Seconds after which a trial counts as survived: a slow step is not a crash."""
 
 BODIES = ("If", "Loop", "Scan")
 _ELEMENTWISE = (

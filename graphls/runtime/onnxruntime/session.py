@@ -30,7 +30,7 @@ from graphls.runtime.onnxruntime.failures import cuda_failure, dependent_states,
 from graphls.runtime.onnxruntime.guard import first_line
 from graphls.runtime.onnxruntime.model import Model
 from graphls.runtime.onnxruntime.runtime import check_device, check_provider, load_runtime
-from graphls.runtime.onnxruntime.session_options import threads
+from graphls.runtime.onnxruntime.session_options import release_cores, threads
 from graphls.runtime.session import Inputs, Session
 from graphls.runtime.states import HasStorage
 
@@ -145,6 +145,7 @@ class OrtSession(Session, BoundStates):
     def _options(self) -> Any:
         options = self.runtime.SessionOptions()
         options.intra_op_num_threads = threads()
+        release_cores(options)
         options.use_deterministic_compute = self.cuda.deterministic
         options.enable_mem_pattern = self.device != "cpu"  # on a CPU it takes memory beside that of the first run
         options.log_severity_level = 4  # errors are raised

@@ -35,6 +35,19 @@ def _core(processor: int) -> str:
         return str(processor)
 
 
+SPIN_MICROSECONDS = 200
+"""The time for which threads look for more work after a run: longer than from step to step, shorter than a decoding."""
+
+
+def release_cores(options: Any) -> None:
+    """Let threads of a session sleep soon after a run, where the runtime can do that (1.32); else this has no effect.
+
+    By default they look for work for many milliseconds. In a loop that waits for data, these are the cores that decode
+    the data: with two cores, one worker and JPEG files, an epoch took 1.7 times as long.
+    """
+    options.add_session_config_entry("session.intra_op.spin_duration_us", str(SPIN_MICROSECONDS))
+
+
 @cache
 def has_common_arena(runtime: Any) -> bool:
     """Whether sessions can share an arena, which the first call creates; it lives as long as the process.

@@ -12,7 +12,7 @@ DTYPES = {"float": "float32", "double": "float64"}
 
 
 def main(packages: str, level: str) -> None:
-    """Open and run the model; an exception is no crash, and the session that is opened later raises it."""
+    """Open and run the model; an exception is not a crash, and the session that is opened later raises it."""
     sys.path.append(packages)
     import numpy as np
     import onnxruntime as runtime

@@ -134,7 +134,7 @@ def _is_worth_it(graph: Graph) -> bool:
 
 
 def _argument_positions(traced: Traced, arguments: tuple[Any, ...]) -> dict[Value, int]:
-    """The positions of inputs and states among the arguments; raises KeyError for a state that is no argument."""
+    """The positions of inputs and states among the arguments; raises KeyError for a state that is not an argument."""
     tensors = (position for position, item in enumerate(arguments) if type(item) is Tensor)
     parameters = {id(item): position for position, item in enumerate(arguments) if type(item) is Parameter}
     states = {state: parameters[id(traced.parameters[state.name])] for state in traced.graph.states}

@@ -103,7 +103,7 @@ def _copy_data(model: Path, folder: Path) -> None:
 
 
 def _keep(model: ModelProto, name: str, array: Any) -> None:
-    """Turn an input that is no state of the step into a constant."""
+    """Turn an input that is not a state of the step into a constant."""
     info = next(info for info in model.graph.input if info.name == name)
     model.graph.input.remove(info)
     kind = exchanged(type_of(array))

@@ -184,6 +184,19 @@ def test_damaged_files_are_errors(suffix: str, tmp_path: Path) -> None:
             ds.ArrowDataset(path)
 
 
+@pytest.mark.parametrize(
+    ("whole", "damaged"), [(b"label", b"lab\xff\xfe"), (np.array([2, 0, 1, 2]), np.array([2, 0, 9, 2]))]
+)
+def test_damaged_names_and_codes_are_errors_of_the_file(whole: Any, damaged: Any, tmp_path: Path) -> None:
+    codes = pyarrow.DictionaryArray.from_arrays(np.array([2, 0, 1, 2]), ["a", "b", "c"])
+    write(pyarrow.table({"label": [1, 2, 3, 4], "code": codes}), tmp_path / "a.arrow")
+    content = (tmp_path / "a.arrow").read_bytes()
+    assert bytes(whole) in content
+    (tmp_path / "a.arrow").write_bytes(content.replace(bytes(whole), bytes(damaged)))
+    with pytest.raises(RuntimeError, match=r"a\.arrow cannot be read"):
+        ds.ArrowDataset(tmp_path / "a.arrow")
+
+
 def test_wrong_sources() -> None:
     with pytest.raises(TypeError, match="The source of ArrowDataset is a table of pyarrow, record batches, a dataset"):
         ds.ArrowDataset(3)

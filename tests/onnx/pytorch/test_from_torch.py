@@ -212,7 +212,8 @@ def test_results_that_are_no_tensors_are_refused() -> None:
         """As the caches of Hugging Face, a class that PyTorch does not know."""
 
     module = module_of(lambda m, x: {"y": x, "cache": KeyCache()})
-    with pytest.raises(GraphlsError, match=r"Module returns a KeyCache, which is no tensor; use_cache=False") as error:
+    sentence = "Module returns a KeyCache, which is not a tensor; use_cache=False"
+    with pytest.raises(GraphlsError, match=sentence) as error:
         graphls.from_torch(module, X)
     assert "test_from_torch.py" in str(error.value)
 

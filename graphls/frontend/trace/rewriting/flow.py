@@ -102,7 +102,7 @@ class Steps:
 
     @classmethod
     def of(cls, bounds: Sequence[object]) -> Steps:
-        """The steps for arguments of `range`; raises GraphTypeError for one that is no integer."""
+        """The steps for arguments of `range`; raises GraphTypeError for one that is not an integer."""
         for bound in bounds:
             kind = bound.dtype.kind if isinstance(bound, Tensor) else type(bound).__name__
             if kind not in ("int", "uint"):

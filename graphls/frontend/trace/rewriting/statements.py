@@ -322,7 +322,7 @@ def _load(name: str) -> ast.expr:
 
 
 def is_plain(node: ast.FunctionDef | ast.Lambda) -> bool:
-    """Whether a function is no generator or coroutine and assigns no globals."""
+    """Whether a function is not a generator or coroutine and assigns no globals."""
     if getattr(node, "type_params", None):
         return False
     body = node.body if isinstance(node.body, list) else [node.body]

@@ -30,7 +30,7 @@ export class Step {
     const read = typeof source === 'function' ? source : reader(source);
     const manifest = JSON.parse(new TextDecoder().decode(await read('step.json')));
     if (manifest.format !== 'graphls bundle' || manifest.version !== 1) {
-      throw new Error(`This is no bundle of version 1, which this loop reads, but of version ${manifest.version}.`);
+      throw new Error(`This is not a bundle of version 1, which this loop reads, but of version ${manifest.version}.`);
     }
     const fail = (/** @type {Error} */ error) => { throw new Error(`This ONNX Runtime cannot run ${manifest.model.name}: ${error.message}`); };
     const session = await ort.InferenceSession.create(await read(manifest.model.name), options).catch(fail);
