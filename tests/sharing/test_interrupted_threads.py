@@ -6,12 +6,14 @@ import gc
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from graphls.base.sharing.locks import LOOSE, Group, holding_all, merged_group
 from graphls.base.sharing.reentrant import Lock
 from graphls.base.sharing.threads import TaskQueue
 from graphls.dataset import NumpySlicesDataset
@@ -54,6 +56,31 @@ def test_a_lock() -> None:
         assert in_time(lambda: lock.acquire(timeout=1) and not lock.release()), place
         place += 1
     assert place >= 6
+
+
+@dataclass
+class Storage:
+    group: Group
+
+
+def test_locks_of_several_steps() -> None:
+    """With an ExitStack, which a Ctrl-C reaches between the acquisition of a lock and its entry, this failed."""
+    place, is_over = 0, False
+    while not is_over:
+        groups = [Group(), Group(), LOOSE]
+        storages = [Storage(group) for group in groups]
+
+        def use(storages: list[Storage] = storages) -> None:
+            with holding_all(storages):
+                len("")
+            merged_group(storages)
+
+        is_over = not signalled_at(place, use)
+        for group in groups:
+            assert in_time(lambda lock=group.lock: lock.acquire(timeout=1) and not lock.release()), place  # type: ignore[misc]
+        assert in_time(lambda storages=storages: merged_group(storages)) is storages[0].group.root()  # type: ignore[misc]
+        place += 1
+    assert place > 30
 
 
 def test_a_line_of_tasks() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import Protocol
 
 from graphls.base.sharing.forks import Guard
@@ -75,9 +75,7 @@ def merged_group(storages: Iterable[Shared]) -> Group:
         target = own[0] if own else Group()
         if groups == [target]:
             return target
-        with ExitStack() as stack:
-            for group in groups:
-                stack.enter_context(group.lock)
+        with _locked(groups):
             target.changes = 1 + max(group.changes for group in (*groups, target))
             for group in own[1:]:
                 group.into = target
@@ -103,12 +101,24 @@ def holding_all(storages: Iterable[Shared]) -> Iterator[None]:
     storages = list(storages)
     while True:
         groups = _groups(storages)
-        with ExitStack() as stack:
-            for group in groups:
-                stack.enter_context(group.lock)
+        with _locked(groups):
             if _groups(storages) == groups:
                 yield
                 return
+
+
+@contextmanager
+def _locked(groups: list[Group]) -> Iterator[None]:
+    """Hold the locks of groups, each by a `with` statement: a Ctrl-C reaches an ExitStack before it has a lock."""
+    yield from _locked_in_order(groups)
+
+
+def _locked_in_order(groups: list[Group]) -> Iterator[None]:
+    if groups:
+        with groups[0].lock:
+            yield from _locked_in_order(groups[1:])
+    else:
+        yield
 
 
 def _groups(storages: list[Shared]) -> list[Group]:
