@@ -174,7 +174,8 @@ def test_weights_of_an_inference_are_reordered_once_and_a_training_chooses_again
     step = compiled(training(network=network))
     state = step.parameters[LARGE[0]].storage
     strides = [n // 4 for n in np.empty(state.read().shape[::-1], np.float32).strides[::-1]]
-    other = BlockedArray.of(state.read(), state.current.type, Descriptor.strided(state.read().shape, strides), False)
+    layout = Descriptor.strided(state.read().shape, strides)
+    other = BlockedArray.of(state.read(), state.current.type, layout, 1, False)
     state.replace(other)
     for _ in range(2):
         step(X, Y), alone(X, Y)
@@ -201,7 +202,7 @@ def test_steps_that_want_other_layouts_take_over_the_first(monkeypatch: pytest.M
         kind, array = state.current.type, state.read()
         strides = np.empty(kind.shape[::-1]).strides
         layout = Descriptor.strided(kind.shape, [n // 8 for n in strides[::-1]])
-        state.replace(BlockedArray.of(array, kind, layout))
+        state.replace(BlockedArray.of(array, kind, layout, 1))
     other(X, Y)
     step(X, Y)
     assert only.layouts is not layouts

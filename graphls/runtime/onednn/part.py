@@ -151,11 +151,11 @@ class OnednnPart(ArrayPart):
         layout = self.layouts.states.get(name)
         if layout is None:
             return super()._fit(name, array)
-        return BlockedArray.of(array, self.types[name], layout, bool(self.context.plan.graph.writes))
+        return BlockedArray.of(array, self.types[name], layout, self.limit, bool(self.context.plan.graph.writes))
 
     def _second(self, name: str) -> Any:
         layout = self.layouts.states.get(name)
-        return super()._second(name) if layout is None else BlockedArray(self.types[name], layout)
+        return super()._second(name) if layout is None else BlockedArray(self.types[name], layout, self.limit)
 
     def _binding(self, turn: int) -> Binding:
         arrays = dict(self.arrays)
