@@ -236,7 +236,7 @@ def ceil(x: TensorLike) -> Tensor:
 
 @operation(classes="Rint Round", also="mint mint.special", checks={"decimals": integer})
 def round(x: TensorLike, *, decimals: int = 0) -> Tensor:
-    """The nearest number with that number of decimals, ties to even; negative ones round to tens, hundreds, ..."""
+    """The nearest number with that number of decimals, ties to even; negative ones round to tens and hundreds."""
     if not decimals:
         return apply("round", float_of(x))
     return apply("round", float_of(mul(x, 10.0**decimals))) / 10.0**decimals
