@@ -27,4 +27,5 @@ from graphls.onnx.operators import (  # noqa: F401
     sequences,
     shapes,
     spectra,
+    trees,
 )
