@@ -66,6 +66,7 @@ def test_cards_look_like_their_host(page: Page, cards: str, host: str, tmp_path:
     back = [int(ground[i : i + 2], 16) for i in (1, 3, 5)]
     assert min(contrast(bar, back) for bar in page.evaluate(BARS)) > 3
     difference = page.get_by_role("region", name="Difference of graphs")
+    expect(difference.get_by_text("Changes of @TrainOneStepWithLossScaleCell")).to_be_visible()
     expect(difference.get_by_text("// backward").first).to_be_hidden()
     difference.locator("summary", has_text="Nodes: ").click()
     expect(difference.get_by_text("// backward").first).to_be_visible()

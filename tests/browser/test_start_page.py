@@ -1,4 +1,4 @@
-"""The start page of the site: its lines run, and nothing of it is cut on a wide screen or on a phone."""
+"""The start page of the site, whose lines run, and wide code and tables: nothing is cut on a wide screen or a phone."""
 
 from __future__ import annotations
 
@@ -34,6 +34,26 @@ SIZES = """[...document.querySelectorAll(".md-content p, .md-content code, .md-c
   (part) => parseFloat(getComputedStyle(part).fontSize)
 )"""
 
+WIDE = f"""# Wide
+
+```python
+{"x" * 120}
+```
+
+| PyTorch | graphls |
+|---|---|
+| `torch.optim.lr_scheduler.CosineAnnealingWarmRestarts` | `graphls.nn.CosineAnnealingWarmRestarts` |
+"""
+"""A line of code as long as they are in this repository, and a table of long names."""
+FADES = """async (name) => {
+  const part = document.querySelector(name);
+  const state = () => [part.scrollWidth > part.clientWidth, getComputedStyle(part).getPropertyValue("--fade").trim()];
+  const first = state();
+  part.scrollLeft = part.scrollWidth;
+  await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+  return [...first, state()[1]];
+}"""
+
 
 def table(text: str) -> Any:
     """The columns of a table of numbers."""
@@ -60,16 +80,17 @@ def test_every_visitor_has_a_door() -> None:
 
 @pytest.fixture(scope="module")
 def start_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The start page in the theme of the site, without the pages that it leads to."""
+    """The start page in the theme of the site, without the pages that it leads to, and `wide.html`."""
     pytest.importorskip("material", reason="the site needs the extra docs")
     commands, configuration = (importlib.import_module(f"mkdocs.{name}") for name in ("commands.build", "config"))
     docs, site = (tmp_path_factory.mktemp(name) for name in ("docs", "site"))
     for name in ("images", "site"):
         shutil.copytree(ROOT / "docs" / name, docs / name)
     (docs / "index.md").write_text(PAGE, encoding="utf-8")
+    (docs / "wide.md").write_text(WIDE, encoding="utf-8")
     config: Any = configuration.load_config(str(ROOT / "mkdocs.yml"), strict=False, plugins=[], hooks=[])
     config.docs_dir, config.site_dir = str(docs), str(site)
-    config.nav = [{name: ["index.md"]} for section in config.nav for name in section]
+    config.nav = [{name: ["index.md", "wide.md"]} for section in config.nav for name in section]
     commands.build(config)
     return site / "index.html"
 
@@ -84,4 +105,16 @@ def test_nothing_of_the_start_page_is_cut(browser: Browser, start_page: Path, sc
         assert page.evaluate(CUT) == []
         assert min(page.evaluate(SIZES)) >= 11.5
         assert {name for name in low_contrasts(page) if not name.startswith(HIDDEN)} == set()
+    context.close()
+
+
+def test_wide_code_fits_or_fades_and_long_names_of_tables_wrap(browser: Browser, start_page: Path) -> None:
+    context = browser.new_context(offline=True)
+    page = context.new_page()
+    for width, fades in ((1280, [False, "0px", "0px"]), (390, [True, "2.4rem", "0px"])):
+        page.set_viewport_size({"width": width, "height": 800})
+        open_file(page, start_page.with_name("wide.html"))
+        assert page.evaluate(FADES, "pre > code") == fades
+        assert page.evaluate(FADES, ".md-typeset__scrollwrap") == [False, "0px", "0px"]
+        assert page.evaluate("document.documentElement.scrollWidth") == width
     context.close()

@@ -93,8 +93,8 @@ def difference_card(difference: Difference) -> str:
     It folds into its first line, which has the counts, and begins so where it is longer than OPEN_LINES.
     """
     first, *lines = str(difference).splitlines()
-    names = (shown(graph.name, 60) for graph in (difference.before, difference.after))
-    page = Page("Difference of graphs", "From @{} to @{}".format(*names))
+    before, after = (shown(graph.name, 60) for graph in (difference.before, difference.after))
+    page = Page("Difference of graphs", f"Changes of @{after}" if before == after else f"From @{before} to @{after}")
     if not lines:
         page.notes([first])
         return page.text()
