@@ -122,3 +122,22 @@ def test_a_tree_that_leads_nowhere_is_an_error() -> None:
     attributes["nodes_truenodeids"][1] = 0
     with pytest.raises(ValueError, match="lead in a circle"):
         graphls.onnx.load(ensemble("TreeEnsembleRegressor", attributes, "y"))(X)
+
+
+@pytest.mark.skipif(not RECENT, reason="the release has no such kernel")
+@pytest.mark.parametrize("aggregate", range(4))
+def test_ensembles_with_leaves_of_their_own(aggregate: int) -> None:
+    """Two trees of version 5 of the domain, with several modes and missing values."""
+    weights = numpy_helper.from_array(np.array([5.25, 12.125, -12.25, 7.5, 1.0, -3.0], np.float32), "w")
+    splits = numpy_helper.from_array(np.array([0.5, -1.0, 1.0, 0.0], np.float32), "s")
+    modes = numpy_helper.from_array(np.array([0, 1, 3, 0], np.uint8), "m")
+    node = helper.make_node(
+        "TreeEnsemble", ["x"], ["y"], "n", domain="ai.onnx.ml", n_targets=2, aggregate_function=aggregate,
+        tree_roots=[0, 3], nodes_modes=modes, nodes_splits=splits, nodes_featureids=[0, 1, 2, 3],
+        nodes_truenodeids=[1, 0, 2, 4], nodes_trueleafs=[0, 1, 1, 1], nodes_falsenodeids=[2, 1, 3, 5],
+        nodes_falseleafs=[0, 1, 1, 1], nodes_missing_value_tracks_true=[0, 1, 0, 0],
+        leaf_targetids=[0, 1, 0, 1, 0, 1], leaf_weights=weights,
+    )  # fmt: skip
+    graph = helper.make_graph([node], "g", [tensor("x", X.shape)], [tensor("y", None)])
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("ai.onnx.ml", 5)]
+    check(helper.make_model(graph, opset_imports=opsets, ir_version=9))

@@ -35,6 +35,8 @@ class Ensemble:
     depth: int
     weights: Array
     """What a leaf adds to each target."""
+    has_weight: Array
+    """The targets that a leaf has a weight for."""
 
     def leaves(self, x: Tensor) -> Tensor:
         """The leaf of each tree that a row of features reaches: (rows, trees)."""
@@ -65,9 +67,13 @@ class Ensemble:
     def scores(self, x: Input, aggregate: str = "SUM") -> Tensor:
         """The weights of the leaves of all trees: (rows, targets)."""
         x = tensor_of(x)
-        rows = ops.gather(Tensor(self.weights), self.leaves(stop_gradient(x) if x.dtype.is_float else x), 0)
+        leaves = self.leaves(stop_gradient(x) if x.dtype.is_float else x)
+        rows = ops.gather(Tensor(self.weights), leaves, 0)
         if aggregate in ("MIN", "MAX"):
-            return ops.amin(rows, 1) if aggregate == "MIN" else ops.amax(rows, 1)
+            has_weight = ops.gather(Tensor(self.has_weight), leaves, 0)
+            rows = ops.where(has_weight, rows, np.inf if aggregate == "MIN" else -np.inf)
+            extreme = ops.amin(rows, 1) if aggregate == "MIN" else ops.amax(rows, 1)
+            return ops.where(ops.any(has_weight, 1), extreme, 0.0)
         if aggregate not in ("SUM", "AVERAGE"):
             raise GraphValueError(f"the aggregate function {aggregate!r} of trees is not known.")
         total = ops.sum(rows, 1)
@@ -98,12 +104,15 @@ def ensemble_of(targets: int, leaf_trees: Ints, leaf_nodes: Ints, leaf_ids: Ints
             children[i] = [numbers[tree, branch] for branch in branches]
     values = _numbers(nodes.get("nodes_values", ()), nodes.get("nodes_values_as_tensor"), 0.0, count)
     weights = np.zeros((count, targets), leaf_weights.dtype)
+    has_weight = weights.astype(bool)
     for tree, node, target, weight in zip(leaf_trees, leaf_nodes, leaf_ids, leaf_weights, strict=True):
         weights[numbers[tree, node], target] += weight
+        has_weight[numbers[tree, node], target] = True
     roots = np.setdiff1d(np.arange(count), [c for i, pair in enumerate(children) for c in pair if c != i])
     missing = np.array(nodes.get("nodes_missing_value_tracks_true") or [0] * count, bool)
     features = np.array(nodes["nodes_featureids"], np.int64)
-    return Ensemble(features, values, modes, children, missing, roots, _depth(children, roots), weights)
+    depth = _depth(children, roots)
+    return Ensemble(features, values, modes, children, missing, roots, depth, weights, has_weight)
 
 
 def _depth(children: Array, roots: Array) -> int:
@@ -156,3 +165,46 @@ def tree_ensemble_classifier(
         chosen = ops.argmax(scores, -1)
         scores = transformed(scores, post_transform)
     return ops.gather(Tensor(labels), ops.cast(chosen, "int64"), 0), ops.cast(scores, float32)
+
+
+_AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
+_TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC")
+
+
+@operator("TreeEnsemble", domain=DOMAIN, since=5)
+def tree_ensemble(
+    x: Input, *, aggregate_function: int = 1, n_targets: int, leaf_targetids: Ints, leaf_weights: Input,
+    nodes_falseleafs: Ints, nodes_falsenodeids: Ints, nodes_featureids: Ints, nodes_modes: Input, nodes_splits: Input,
+    nodes_trueleafs: Ints, nodes_truenodeids: Ints, tree_roots: Ints, nodes_missing_value_tracks_true: Ints = (),
+    nodes_hitrates: Input | None = None, membership_values: Input | None = None, post_transform: int = 0,
+) -> Tensor:  # fmt: skip
+    """Trees whose leaves are numbered apart from branches, and here come after them."""
+    kinds, inner, leaves = array_of(nodes_modes), len(nodes_featureids), len(leaf_targetids)
+    if kinds.max(initial=0) >= len(_MODES):
+        text = "a branch tests whether a feature is in a set"
+        raise GraphValueError(f"{text}; convert the model with version 3 of ai.onnx.ml.")
+    if post_transform >= len(_TRANSFORMS):
+        raise GraphValueError(f"the transform {post_transform} of scores is not known.")
+    pairs = ((nodes_falsenodeids, nodes_falseleafs), (nodes_truenodeids, nodes_trueleafs))
+    branches = np.array([np.add(ids, inner * np.array(are_leaves)) for ids, are_leaves in pairs], np.int64).T
+    if branches.min(initial=0) < 0 or branches.max(initial=0) >= inner + leaves:
+        raise GraphValueError("a node of its trees leads to one that does not exist.")
+    ends = np.arange(inner, inner + leaves)
+    numbers = array_of(leaf_weights)
+    weights = np.zeros((inner + leaves, n_targets), numbers.dtype)
+    weights[ends, list(leaf_targetids)] = numbers
+    has_weight = np.zeros(weights.shape, bool)
+    has_weight[ends, list(leaf_targetids)] = True
+    features, values, missing = (
+        np.concatenate([np.asarray(column), np.zeros(leaves, np.asarray(column).dtype)])
+        for column in (
+            np.array(nodes_featureids, np.int64), array_of(nodes_splits),
+            np.array(nodes_missing_value_tracks_true or [0] * inner, bool),
+        )
+    )  # fmt: skip
+    children, roots = np.concatenate([branches, np.stack([ends, ends], 1)]), np.array(tree_roots, np.int64)
+    modes = [*(_MODES[kind] for kind in kinds), *[_LEAF] * leaves]
+    depth = _depth(children, roots)
+    ensemble = Ensemble(features, values, modes, children, missing, roots, depth, weights, has_weight)
+    scores = ensemble.scores(x, _AGGREGATES[aggregate_function])
+    return transformed(ops.cast(scores, tensor_of(x).dtype), _TRANSFORMS[post_transform])
