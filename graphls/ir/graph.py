@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
-from graphls.base.errors import GraphKeyError, GraphTypeError
+from graphls.base.errors import GraphAttributeError, GraphKeyError, GraphTypeError
 from graphls.base.location import Location
 from graphls.ir.operators import Operators, current_builder
 from graphls.ir.registry import Operation, nearest
@@ -53,6 +53,12 @@ class Value(Operators):
     def rank(self) -> int:
         """The number of axes of its type."""
         return self.type.rank
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        advice = nearest(name, dir(self)) or f"; its operations are methods of a Builder, such as e.{name}(x)"
+        raise GraphAttributeError(f"A value of a graph has no {name!r}{advice}.")
 
     def _apply(self, primitive: str, *operands: Any) -> Any:
         builder = current_builder.get()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import Any, ClassVar, NoReturn, Protocol, TypeAlias
 
+from graphls.base.errors import GraphTypeError
 from graphls.ir.graph import Value
 from graphls.ir.types import DType, Type
 
@@ -43,6 +44,13 @@ class Operand(str):
     def rank(self) -> int:
         """The number of axes of its type."""
         return self.type.rank
+
+    def _refuse(self, other: object) -> NoReturn:
+        text = f"The operand {str(self)!r} of an ONNX rule is the name of a tensor, without operators of Python"
+        raise GraphTypeError(f"{text}; call operators of ONNX, such as e.Add(x, y).")
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _refuse
+    __truediv__ = __rtruediv__ = __matmul__ = __rmatmul__ = __pow__ = __rpow__ = _refuse
 
 
 class Append(Protocol):

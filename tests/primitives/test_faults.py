@@ -10,6 +10,7 @@ import graphls.primitives  # noqa: F401
 from graphls.ir import Builder, Type, Value
 from graphls.ir.errors import GraphlsError
 from graphls.ir.types import bool_, float16, float32, int32, int64
+from graphls.primitives import Operand
 from graphls.primitives.primitive import f32, of
 
 STATE = of(int64, 2)
@@ -79,3 +80,20 @@ def test_a_fault_is_one_sentence(
         Builder().emit(name, operands, attrs)
     assert isinstance(caught.value, GraphlsError)
     assert caught.value.message.endswith(".")
+
+
+@pytest.mark.parametrize(
+    "use", [lambda x: x + x, lambda x: x + 1.0, lambda x: "y" + x, lambda x: 2 * x, lambda x: x / x, lambda x: 1 - x]
+)
+def test_an_operand_of_an_onnx_rule_has_no_operators(use: Any) -> None:
+    with pytest.raises(TypeError, match=r"The operand 'x' of an ONNX rule is the name of a tensor.* as e.Add\(x, y\)"):
+        use(Operand("x", f32(2)))
+
+
+def test_a_member_that_a_value_does_not_have_suggests_the_nearest_or_the_builder() -> None:
+    value = Value("x", f32(2))
+    with pytest.raises(AttributeError, match="A value of a graph has no 'shpae'; did you mean 'shape'"):
+        value.shpae()
+    with pytest.raises(AttributeError, match=r"has no 'sum'; .* methods of a Builder, such as e.sum\(x"):
+        value.sum()
+    assert not hasattr(value, "__array__")
