@@ -72,7 +72,9 @@ def row_of(item: Any, width: int) -> Row:
     if kind is not tuple and not (isinstance(item, (tuple, list)) and not _is_value(item, width)):
         item = (item,)
     if len(item) != width:
-        raise GraphValueError(f"it gave {len(item)} columns where column_names has {width}")
+        advice = "; a dict is one column, so give a tuple, or use ArrowDataset for datasets of Hugging Face"
+        is_dict = len(item) == 1 and isinstance(item[0], dict)
+        raise GraphValueError(f"it gave {len(item)} columns where column_names has {width}{advice * is_dict}")
     return tuple([as_array(value) for value in item])
 
 

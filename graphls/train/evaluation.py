@@ -100,7 +100,13 @@ class Evaluation:
     def _update_metrics(self, outputs: tuple[Any, ...]) -> float | None:
         """Update the metrics by the outputs of a step; returns the loss among them, if any."""
         for metric in self.metrics.values():
-            metric.update(*self._inputs_of(metric, outputs))
+            try:
+                metric.update(*self._inputs_of(metric, outputs))
+            except GraphValueError as error:
+                if self.indexes is not None or len(outputs) < 3:
+                    raise
+                positions = "give eval_indexes=[0, 1, 2] for an eval_network of loss, prediction and label"
+                raise GraphValueError(f"{error.message.rstrip('.')}; {positions}.", error.location) from None
         return None if self.indexes is None else loss_of(outputs[self.indexes[0]])
 
     def _check(self, outputs: object) -> None:

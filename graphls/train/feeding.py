@@ -124,6 +124,10 @@ def _columns(batch: Any) -> Sequence[Any]:
     return (batch,)
 
 
+SEVERAL_INPUTS = (
+    "; for a network of several inputs, pass a cell or function that takes all columns and returns the loss, without "
+    "loss_fn: Model(cell, optimizer=optimizer)"
+)
 NO_DATA = "There is no valid data in dataset, please check dataset file firstly."
 
 
@@ -205,9 +209,10 @@ class Feed:
     def _check_width(self, count: int) -> None:
         """Raise for an unexpected number of columns; remember an accepted number."""
         if self.columns is not None:
+            several = "" if count < 3 else SEVERAL_INPUTS
             raise GraphValueError(
                 f"When 'loss_fn' is not None, '{self.name}' should return two elements, but got {count}, please "
-                f"check the number of elements returned by '{self.name}'{self.advice}.",
+                f"check the number of elements returned by '{self.name}'{self.advice}{several}.",
             )
         accepted = count if self.network is None else len(input_names(self.network, count))
         if accepted < count:

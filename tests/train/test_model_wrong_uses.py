@@ -83,12 +83,18 @@ def optimizer() -> Any:
         (
             lambda: linear()[0].train(1, Rows(*line(), line()[0])),
             ValueError,
-            "When 'loss_fn' is not None, 'train_dataset' should return two elements, but got 3, please",
+            r"When 'loss_fn' is not None, 'train_dataset' should return two elements, but got 3, please .*; for a "
+            r"network of several inputs, pass a cell or function that takes all columns and returns the loss",
         ),
         (
             lambda: linear(metrics={"m": Mean()})[0].eval(Rows(line()[0])),
             ValueError,
             "'valid_dataset' should return two elements, but got 1",
+        ),
+        (
+            lambda: train.Model(NET, metrics={"mse"}, eval_network=lambda x, y: (x, x, y)).eval(Rows(*line())),
+            ValueError,
+            r"needs 2 inputs .*; give eval_indexes=\[0, 1, 2\] for an eval_network of loss, prediction and label",
         ),
         (lambda: linear()[0].train(1, Rows(*line()), "callback"), TypeError, "'callback' is not a Callback"),
         (lambda: linear()[0].train(1, Rows(*line()), dataset_sink_mode=1), TypeError, "must be bool"),

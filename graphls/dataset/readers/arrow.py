@@ -72,6 +72,11 @@ class ArrowDataset(GeneratorDataset):
         hugging_face.check_is_split(source) if hugging_face.kind_of(source) else None
         self.classes = hugging_face.class_names(source)
         rows, names = _rows_of(source, names)
+        if isinstance(rows, hugging_face.StreamedExamples) and (shuffle or sampler is not None):
+            raise GraphValueError(
+                "A stream of datasets has no order that shuffle or sampler could change; pass "
+                "stream.shuffle(buffer_size=1000) in its place."
+            )
         super().__init__(
             rows, names, None, None, num_samples, num_parallel_workers, shuffle, sampler, num_shards, shard_id,
             python_multiprocessing=False,
@@ -122,7 +127,8 @@ def _checked(table: Any, name: str, order: Array | None) -> arrow_columns.Column
         count = f" ({len(nulls)} rows have one)" if len(nulls) > 1 else ""
         raise GraphValueError(
             f"Row {nulls[0]} of column {name!r} is null or contains a null{count}; drop such rows, as by "
-            "table.drop_null(), or fill them."
+            f"table.drop_null() of pyarrow or dataset.filter(lambda row: row[{name!r}] is not None) of datasets, or "
+            "fill them."
         )
     try:
         return arrow_columns.column_of(chunked)
@@ -147,6 +153,10 @@ def _array(column: arrow_columns.Column, name: str) -> Array:
 
 def table_of(source: Any) -> Any:
     """The `pyarrow.Table` of a source; raises GraphTypeError for objects of other kinds."""
+    if hugging_face.is_saved(source):
+        raise GraphValueError(
+            f"{str(source)!r} is a folder of save_to_disk; pass datasets.load_from_disk({str(source)!r})."
+        )
     if isinstance(source, (str, os.PathLike)) or _are(source, (str, os.PathLike)):
         return _joined([read_table(Path(path)) for path in files.matching_files(source)])
     arrow = arrow_columns.arrow()
@@ -160,9 +170,10 @@ def table_of(source: Any) -> Any:
         return _joined([arrow.table(part) for part in source])
     if hasattr(type(source), "__arrow_c_stream__") or hasattr(type(source), "__arrow_c_array__"):
         return arrow.table(source)
+    advice = "; NumpySlicesDataset takes dicts of arrays" if isinstance(source, dict) else ""
     raise GraphTypeError(
         "The source of ArrowDataset is a table of pyarrow, record batches, a dataset of Hugging Face, or files that "
-        f"end in {', '.join(SUFFIXES)}, and is of type {type(source).__name__}."
+        f"end in {', '.join(SUFFIXES)}, and is of type {type(source).__name__}{advice}."
     )
 
 

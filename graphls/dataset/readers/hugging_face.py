@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -33,9 +34,11 @@ def table_of(source: Any) -> tuple[Any, Array | None, list[str]]:
 def check_is_split(source: Any) -> None:
     """Raise GraphTypeError for a dict of splits."""
     if isinstance(source, dict):
+        kind = type(source).__name__
+        article = "An" if kind[0] in "AEIOU" else "A"
         names = ", ".join(map(repr, source)) or "none"
         example = repr(next(iter(source), "train"))
-        raise GraphTypeError(f"A {type(source).__name__} holds datasets by name ({names}); choose one: [{example}].")
+        raise GraphTypeError(f"{article} {kind} holds datasets by name ({names}); choose one: [{example}].")
 
 
 def class_names(source: Any) -> list[str]:
@@ -43,6 +46,13 @@ def class_names(source: Any) -> list[str]:
     features = getattr(source, "features", None) or {}
     labels = [feature.names for feature in features.values() if type(feature).__name__ == "ClassLabel"]
     return list(labels[0]) if len(labels) == 1 else []
+
+
+def is_saved(source: object) -> bool:
+    """Whether a path is a folder that `save_to_disk` has written."""
+    return isinstance(source, (str, os.PathLike)) and any(
+        os.path.isfile(os.path.join(source, name)) for name in ("state.json", "dataset_dict.json")
+    )
 
 
 class Examples:

@@ -114,7 +114,8 @@ class PretrainedTokenizer(TextOperation):
         package, settings = package_of(tokenizer), {}
         if not package:
             text = "PretrainedTokenizer takes a tokenizer of the packages tokenizers or transformers"
-            raise GraphTypeError(f"{text}, not {type(tokenizer).__name__}.")
+            advice = "; load it first, as by Tokenizer.from_file or AutoTokenizer.from_pretrained"
+            raise GraphTypeError(f"{text}, not {type(tokenizer).__name__}{advice * isinstance(tokenizer, str)}.")
         pad_token = pad_token or getattr(tokenizer, "pad_token", None)
         if package == "transformers":
             settings = {"direction": tokenizer.padding_side, "pad_type_id": tokenizer.pad_token_type_id}

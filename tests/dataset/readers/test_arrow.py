@@ -200,6 +200,8 @@ def test_damaged_names_and_codes_are_errors_of_the_file(whole: Any, damaged: Any
 def test_wrong_sources() -> None:
     with pytest.raises(TypeError, match="The source of ArrowDataset is a table of pyarrow, record batches, a dataset"):
         ds.ArrowDataset(3)
+    with pytest.raises(TypeError, match="is of type dict; NumpySlicesDataset takes dicts"):
+        ds.ArrowDataset({"x": [1]})
     with pytest.raises(TypeError, match=r"Column 'x' cannot be read: it has the type timestamp\[s\]"):
         ds.ArrowDataset(pyarrow.table({"x": pyarrow.array([1], pyarrow.timestamp("s"))}))
     with pytest.raises(ValueError, match="'z'"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -76,7 +77,7 @@ def test_streams(source: Any) -> None:
     assert len(set(passes)) > 1
     again = shuffled.create_dict_iterator(num_epochs=6, output_numpy=True)
     assert ["".join(str(row["t"]) for row in again) for _ in range(6)] == passes
-    with pytest.raises(ValueError, match="sampler is not supported if source does not have attribute '__getitem__'"):
+    with pytest.raises(ValueError, match="A stream of datasets has no order that shuffle or sampler could change"):
         ds.ArrowDataset(source.to_iterable_dataset(), sampler=ds.SequentialSampler())
 
 
@@ -109,6 +110,21 @@ def test_splits_are_chosen(source: Any) -> None:
         ds.ArrowDataset(splits)
     with pytest.raises(TypeError, match="choose one"):
         Model(nn.Dense(1, 1)).train(1, splits)
+
+
+def test_errors_say_what_to_do_in_datasets(source: Any, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"dataset\.filter\(lambda row: row\['t'\] is not None\)"):
+        ds.ArrowDataset(datasets.Dataset.from_dict({"t": ["a", None]}))
+    stream = source.to_iterable_dataset()
+    with pytest.raises(TypeError, match="An IterableDatasetDict holds"):
+        ds.ArrowDataset(datasets.IterableDatasetDict({"train": stream}))
+    with pytest.raises(ValueError, match=r"pass stream\.shuffle\(buffer_size=1000\)"):
+        ds.ArrowDataset(stream, shuffle=True)
+    with pytest.raises(RuntimeError, match="a dict is one column, so give a tuple, or use ArrowDataset"):
+        ds.GeneratorDataset(source, ["t", "label"])[0]
+    source.save_to_disk(tmp_path / "saved")
+    with pytest.raises(ValueError, match=r"pass datasets\.load_from_disk\('.*saved'\)"):
+        ds.ArrowDataset(tmp_path / "saved")
 
 
 def test_a_dataset_of_batches_in_training() -> None:

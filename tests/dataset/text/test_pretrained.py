@@ -62,6 +62,8 @@ def test_the_tokenizer_itself_stays_and_its_own_settings_count() -> None:
 def test_wrong_uses() -> None:
     with pytest.raises(TypeError, match="takes a tokenizer of the packages tokenizers or transformers, not int"):
         text.PretrainedTokenizer(3)
+    with pytest.raises(TypeError, match=r"not str; load it first, as by Tokenizer\.from_file"):
+        text.PretrainedTokenizer("bert-base-uncased")
     with pytest.raises(ValueError, match="no token to pad with; name one of its tokens by pad_token="):
         text.PretrainedTokenizer(tokenizer("[FILL]"), 4)
     assert text.PretrainedTokenizer(tokenizer("[FILL]"), 4, pad_token="[FILL]")("day")[0].tolist() == [2, 6, 3, 1]
