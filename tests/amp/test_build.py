@@ -204,7 +204,7 @@ OPTIMIZER = nn.SGD(NETWORK.trainable_params(), 0.1)
         ((NETWORK, OPTIMIZER, None, 2), {}, GraphTypeError,
          r"The argument `level` must be a string in \['O0','O1','O2','O3','auto'\],but got type <class 'int'>."),
         ((NETWORK, OPTIMIZER, None, "O4"), {}, GraphValueError, r"The 'level' should be in : \['O0', "),
-        ((NETWORK, OPTIMIZER, None, "O0", "O1"), {}, GraphValueError, "so 'boost_level' is 'O0', not 'O1'"),
+        ((NETWORK, OPTIMIZER, None, "O0", "O1"), {}, GraphValueError, "boost_level='O1'.; leave them at 'O0'"),
         ((NETWORK, OPTIMIZER), {"foo": 1}, GraphValueError, "Unsupported arg 'foo'"),
         ((NETWORK, OPTIMIZER), {"cast_model_type": "f64"}, GraphTypeError, "'cast_model_type' must be one of"),
         ((NETWORK, OPTIMIZER), {"cast_model_type": None}, GraphTypeError, "'cast_model_type' must be one of"),

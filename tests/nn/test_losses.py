@@ -98,7 +98,7 @@ WRONG: list[Any] = [
     (lambda: DENSE(LOGITS, LOGITS[:, :2]), ValueError, "must have the shape"),
     (lambda: DENSE(LOGITS, 1.0), TypeError, "takes tensors"),
     (lambda: nn.MSELoss()(LOGITS, None), TypeError, "takes tensors"),
-    (lambda: nn.WithLossCell(nn.ReLU(), 3), TypeError, "takes cells"),
+    (lambda: nn.WithLossCell(nn.ReLU(), 3), TypeError, "'loss_fn' must be a Cell or a function, but got 3"),
 ]
 
 
