@@ -111,16 +111,21 @@ RAW: dict[Any, type[GraphlsError]] = {
 """The GraphlsError for each error of Python or NumPy that a wrong argument raises within graphls."""
 
 
-def guarded(function: Function) -> Function:
+def guarded(function: Function, behind: Callable[[Any, Any], None] | None = None) -> Function:
     """The function, in which errors of Python and NumPy about its arguments are those of graphls, with the user's line.
 
     Errors of user code that it calls stay as they are. Where tracebacks are full, they show the original error.
+    `behind` is called after it, with the result of this and with the first argument: by another wrapper, cells could be
+    nested less deep.
     """
 
     @wraps(function)
     def called(*args: Any, **options: Any) -> Any:
         try:
-            return function(*args, **options)
+            result = function(*args, **options)
+            if behind is not None:
+                behind(called, args[0])
+            return result
         except Exception as error:
             if isinstance(error, (GraphlsError, RecursionError)) or not _is_within(error):
                 raise

@@ -29,7 +29,7 @@ from graphls.ir.types import DType, DTypeLike, as_dtype, bfloat16, float16, floa
 from graphls.nn.cell_calls import call_eagerly, in_construct, runs_eagerly
 from graphls.nn.cell_tree import CellDisplay
 from graphls.nn.hooks import Hooks, Observing, between_hooks
-from graphls.nn.parameter_names import check_distinct, with_distinct_names
+from graphls.nn.parameter_names import check_distinct, separate_if_complete
 from graphls.ops.state import assign
 
 __all__ = ["Cell"]
@@ -84,7 +84,7 @@ class Cell(CellDisplay, Hooks):
     def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
         if inspect.isfunction(vars(cls).get("__init__")):
-            cls.__init__ = with_distinct_names(guarded(vars(cls)["__init__"]))  # type: ignore[method-assign]
+            cls.__init__ = guarded(vars(cls)["__init__"], separate_if_complete)  # type: ignore[method-assign]
 
     def __new__(cls: type[Self], *args: TensorLike, **options: object) -> Self:
         """Create the cell; a keyword of PyTorch that the class does not take is an error with advice."""

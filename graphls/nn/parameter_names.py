@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
-from functools import wraps
+from collections.abc import Iterable
 from typing import Any
 
 from graphls.base.errors import GraphValueError
@@ -12,16 +11,10 @@ from graphls.frontend.tensors.parameter import BY_PATHS, Parameter
 from graphls.nn.cell_tree import CellSettings
 
 
-def with_distinct_names(initialise: Callable[..., None]) -> Callable[..., None]:
-    """An `__init__` after which parameters of parts that were filled late do not share names; see `separate`."""
-
-    @wraps(initialise)
-    def __init__(cell: Any, *args: Any, **options: Any) -> None:
-        initialise(cell, *args, **options)
-        if type(cell).__init__ is __init__ and cell.__dict__.get("_auto_prefix") and cell._cells:
-            separate(cell)
-
-    return __init__
+def separate_if_complete(initialise: object, cell: Any) -> None:
+    """Let no parameters of parts that were filled late share names, behind the `__init__` of a cell's own class."""
+    if type(cell).__init__ is initialise and cell.__dict__.get("_auto_prefix") and cell._cells:
+        separate(cell)
 
 
 def separate(cell: CellSettings) -> None:
