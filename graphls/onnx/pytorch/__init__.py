@@ -14,6 +14,7 @@ from graphls.onnx.pytorch.exporting import Exported, array_of_torch, export
 from graphls.onnx.pytorch.forward import arguments_of
 from graphls.onnx.pytorch.shapes import is_tensor_of_torch, shapes_of, with_two_samples
 from graphls.onnx.pytorch.structure import structure_of
+from graphls.onnx.pytorch.wrappers import require_exportable, unwrapped
 
 __all__ = ["from_torch"]
 
@@ -35,6 +36,8 @@ def from_torch(
     in each; the cell starts in the mode of the module. With `train=False` it computes in evaluation mode always.
     `TorchCell.to_torch(module)` writes trained parameters and statistics into the module.
 
+    Of the wrappers of `torch.compile` and `DataParallel` the module inside is taken, also by `to_torch`.
+
     The module is exported by PyTorch (`torch.export` and `torch.onnx`, with the package onnxscript) and stays as it is.
     Raises GraphValueError with the reason where that fails or an operator is not computed by graphls, GraphTypeError
     for what is not a module and for other arguments than those of `forward`, GraphRuntimeError without onnxscript.
@@ -52,6 +55,8 @@ def from_torch(
     methods = (getattr(module, name, None) for name in ("named_parameters", "forward"))
     if isinstance(module, type) or not all(map(callable, methods)):
         raise GraphTypeError(f"from_torch takes a module of PyTorch, an instance, not {module!r}.")
+    module = unwrapped(module)
+    require_exportable(module)
     arguments = arguments_of(module, inputs, named_inputs)
     shapes = shapes_of(arguments, dynamic_shapes)
     examples = with_two_samples(arguments) if dynamic_shapes is None else arguments
@@ -81,7 +86,8 @@ def _cell(module: Any, arguments: Mapping[str, Any], exports: Sequence[Exported]
     updated = {name for exported in exports for name in exported.updated}
     used = {name for exported in exports for name in exported.tensors}
     named = {name: group for name, group in tensors_of(module).items() if name in used | updated}
-    parameters = {name: _parameter(name, tensor) for name, (tensor, _) in named.items() if tensor.is_floating_point()}
+    tensors = {name: tensor for name, (tensor, _) in named.items() if tensor.is_floating_point() or name in updated}
+    parameters = {name: _parameter(name, tensor) for name, tensor in tensors.items()}
     trained = {name for name, _ in module.named_parameters()}
     written = {name: names for name, (_, names) in named.items() if name in parameters.keys() & (trained | updated)}
     buffers = parameters.keys() - trained

@@ -21,7 +21,6 @@ from graphls.onnx.importing.origins import function_of_torch
 from graphls.onnx.pytorch.cell import ModeSource
 from graphls.onnx.pytorch.forward import Forward
 from graphls.onnx.pytorch.preparation import prepare
-from graphls.onnx.pytorch.structure import Structure
 from graphls.runtime.lowering.protos import operators, replace_items, text_of
 
 LARGE = 1024
@@ -34,7 +33,7 @@ _STATISTICS = "aten._native_batch_norm_legit_functional"
 class Exported:
     """A module in one mode: what it is read from, and the names of the tensors of the module in it.
 
-    `updated` are the buffers that the forward pass writes, counters apart; `is_open` tells whether the sizes of all
+    `updated` are the buffers that the forward pass writes; `is_open` tells whether the sizes of all
     first axes vary.
     """
 
@@ -71,8 +70,7 @@ def export(module: Any, arguments: Mapping[str, Any], dynamic_shapes: Mapping[st
             raise type(error)(error.message) from None
         except Exception as error:  # of many kinds: what forward raises, and what the exporter cannot do
             raise _refused(module, training, error) from None
-        _require_statistics(torch, module)
-        return _read(module, exported, forward.results)
+        return _read(module, exported, forward)
 
 
 @contextmanager
@@ -103,7 +101,7 @@ def _silence() -> Iterator[None]:
         logging.disable(level)
 
 
-def _read(module: Any, exported: Any, results: Structure) -> Exported:
+def _read(module: Any, exported: Any, forward: Forward) -> Exported:
     """The model of the exporter under the names of the module."""
     program, groups = exported.exported_program, tensors_of(module)
     canonical = {name: first for first, (_, names) in groups.items() for name in names}
@@ -112,11 +110,12 @@ def _read(module: Any, exported: Any, results: Structure) -> Exported:
     _rename(model, canonical)
     is_open = _fix_sizes(model)
     updated = set(updates)
-    _restore_statistics(model, updates, {name for name, (x, _) in groups.items() if x.is_floating_point()})
+    _restore_statistics(model, updates)
     inputs = [spec.arg.name for spec in program.graph_signature.input_specs if _is_input_tensor(spec)]
+    replace_items(model.graph.output, list(model.graph.output)[: len(model.graph.output) - len(forward.written)])
     outputs = tuple(text_of(info.name) for info in model.graph.output)
     data = model.SerializeToString()
-    source = ModeSource(data, tuple(inputs), outputs, results, updates)
+    source = ModeSource(data, tuple(inputs), outputs, forward.results, updates)
     initializers = {text_of(tensor.name) for tensor in model.graph.initializer}
     return Exported(source, initializers & groups.keys(), updated, is_open)
 
@@ -185,7 +184,7 @@ def _replace_names(model: ModelProto, others: Mapping[str, str]) -> None:
         info.name = others.get(text_of(info.name), text_of(info.name))
 
 
-def _restore_statistics(model: ModelProto, updates: dict[str, str], floats: set[str]) -> None:
+def _restore_statistics(model: ModelProto, updates: dict[str, str]) -> None:
     """Mark the batch normalisations that update statistics, and drop the copies of these that a second call reads."""
     copies = {
         text_of(node.output[0]): text_of(node.input[0])
@@ -201,18 +200,9 @@ def _restore_statistics(model: ModelProto, updates: dict[str, str], floats: set[
             node.attribute.append(helper.make_attribute("training_mode", 1))
             statistics.update(map(text_of, node.input[3:5]))
     for name in [name for name, new in updates.items() if new not in computed]:
-        if name not in statistics and name in floats:
+        if name not in statistics:
             raise GraphValueError(f"PyTorch's exporter loses what training writes into the buffer {name!r}{_ADVICE}.")
-        del updates[name]  # statistics, which the operator itself updates, and counters, which nothing reads
-
-
-def _require_statistics(torch: Any, module: Any) -> None:
-    """Raise GraphValueError for statistics that PyTorch's exporter does not update."""
-    for path, layer in module.named_modules():
-        is_lost = isinstance(layer, torch.nn.modules.instancenorm._InstanceNorm) and layer.track_running_stats
-        if is_lost and layer.training:
-            text = f"PyTorch's exporter loses what training writes into the statistics of {path!r}"
-            raise GraphValueError(f"{text}{_ADVICE}.")
+        del updates[name]  # statistics, which the operator itself updates
 
 
 def _require_onnxscript() -> None:
@@ -229,17 +219,29 @@ def _refused(module: Any, training: bool, error: Exception) -> GraphlsError:
     causes: list[BaseException] = [error]
     while (cause := causes[-1].__cause__ or causes[-1].__context__) is not None and cause not in causes:
         causes.append(cause)
-    text = _reason(causes)
+    text = (_depends_on_data(causes) and _cumulative(module)) or _reason(causes)
     mode = "training" if training else "evaluation"
     advice = _ADVICE if training else ""
     return GraphValueError(f"PyTorch cannot export {type(module).__name__} in {mode} mode: {text}{advice}.")
 
 
+def _cumulative(module: Any) -> str:
+    """The reason where a normalisation takes its momentum from the number of batches, "" elsewhere."""
+    for path, layer in module.named_modules():
+        if getattr(layer, "momentum", 0) is None and getattr(layer, "running_mean", None) is not None:
+            return f"{path!r} takes its momentum, which is None, from the value of a counter; set a number"
+    return ""
+
+
 def _reason(causes: Sequence[BaseException]) -> str:
     """The first line of the innermost exception that says something, or what it means."""
     text = next((str(c) for c in reversed(causes) if str(c).strip()), type(causes[0]).__name__)
-    texts = " ".join(map(str, causes))
-    if any("DataDependent" in type(c).__name__ for c in causes) or "data-dependent" in texts.lower():
+    if _depends_on_data(causes):
         return "its control flow or the shape of a tensor depends on values of tensors, which torch.cond would express"
     line = next(filter(None, map(str.strip, text.splitlines())), text)
     return f"{type(causes[-1]).__name__}: {line.rstrip('.:')}"
+
+
+def _depends_on_data(causes: Sequence[BaseException]) -> bool:
+    """Whether the exporter has met a Python value that depends on values of tensors."""
+    return any("DataDependent" in type(c).__name__ or "data-dependent" in str(c).lower() for c in causes)

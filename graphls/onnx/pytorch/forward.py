@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from graphls.base.errors import GraphTypeError, GraphValueError
+from graphls.onnx.pytorch.functions import exact_functions
 from graphls.onnx.pytorch.shapes import is_tensor_of_torch
 from graphls.onnx.pytorch.structure import Items, Structure, filled, structure_of
 
@@ -47,8 +48,10 @@ def _is_array(value: object) -> bool:
 class Forward:
     """A `forward` that takes the arguments with tensors, and returns the tensors among the results as a list.
 
-    The values of the other arguments are constants. `torch.export` cannot combine dynamic shapes with arguments in
-    `**kwargs`, and `torch.onnx.export` takes no results but tensors.
+    Copies of the buffers that it writes follow, since the exporter drops what no result needs; `written` has their
+    names, without the statistics of batch normalisations, which the operator itself updates. The values of the other
+    arguments are constants. `torch.export` cannot combine dynamic shapes with arguments in `**kwargs`, and
+    `torch.onnx.export` takes no results but tensors.
     """
 
     def __init__(self, torch: Any, module: Any, arguments: Mapping[str, Any]) -> None:
@@ -56,11 +59,23 @@ class Forward:
         self.inputs = {name: value for name, value in arguments.items() if structure_of(value, is_tensor_of_torch)[1]}
         self.constants = {name: value for name, value in arguments.items() if name not in self.inputs}
         self.results: Structure = Items(())
+        self.written: list[str] = []
 
     def __call__(self, *args: Any, **kwargs: Any) -> list[Any]:
-        results = self.function(**dict(zip(self.inputs, args, strict=False)), **kwargs, **self.constants)
+        before = {name: (buffer, buffer._version) for name, buffer in self._buffers()}
+        with exact_functions(self.torch):
+            results = self.function(**dict(zip(self.inputs, args, strict=False)), **kwargs, **self.constants)
         self.results, leaves = structure_of(self._plain(results), is_tensor_of_torch)
-        return leaves
+        buffers = dict(self._buffers())
+        self.written = [name for name, x in buffers.items() if before.get(name, ())[1:] != (x._version,)]
+        return [*leaves, *(buffers[name].clone() for name in self.written)]
+
+    def _buffers(self) -> Iterator[tuple[str, Any]]:
+        """The buffers of the module that are no statistics of a batch normalisation."""
+        kind = self.torch.nn.modules.batchnorm._BatchNorm
+        paths = [path for path, layer in self.module.named_modules() if isinstance(layer, kind)]
+        statistics = {".".join(filter(None, (path, f"running_{part}"))) for path in paths for part in ("mean", "var")}
+        return ((name, buffer) for name, buffer in self.module.named_buffers() if name not in statistics)
 
     def _plain(self, value: Any) -> Any:
         """The result of tuples, lists and dicts; raises GraphTypeError for what is neither these nor a tensor."""

@@ -17,7 +17,7 @@ def prepare(torch: Any, program: Any) -> None:
             elif node.target is aten.embedding.default and len(node.args) > 2 and node.args[2] >= 0:
                 _detach_padding(aten, program, node)
             elif node.target is torch.ops.higher_order.wrap_with_set_grad_enabled and not node.args[0]:
-                _detach_region(aten, program, node)
+                _detach_region(aten, program, node, getattr(module, node.args[1].target))
         module.recompile()
 
 
@@ -44,12 +44,17 @@ def _detach_padding(aten: Any, program: Any, node: Any) -> None:
     _replace(program, node, chosen, {detached, chosen})
 
 
-def _detach_region(aten: Any, program: Any, region: Any) -> None:
-    """Insert `detach` after a `torch.no_grad()`, for its results and for the buffers that it writes."""
+def _detach_region(aten: Any, program: Any, region: Any, body: Any) -> None:
+    """Insert `detach` after a `torch.no_grad()`, for its results and for the buffers that it writes.
+
+    A result that is an argument itself, as that of a `flatten` of two axes, has a gradient in PyTorch, too.
+    """
+    results = next(iter(body.graph.find_nodes(op="output"))).args[0]
+    same = {user for user in region.users if _is_argument(results[user.args[1]])}
     order = {node: number for number, node in enumerate(region.graph.nodes)}
     last = max((*region.users, region), key=lambda node: order[node])
     buffers = [node for node in region.args[2:] if getattr(node, "name", "").startswith("b_")]
-    for value in [*region.users, *buffers]:
+    for value in [*(user for user in region.users if user not in same), *buffers]:
         example = value.meta.get("val")
         before = {user for user in value.users if order[user] <= order[last]}
         if len(before) == len(value.users) or not example.is_floating_point():
@@ -61,3 +66,16 @@ def _detach_region(aten: Any, program: Any, region: Any) -> None:
             value.replace_all_uses_with(detached, delete_user_cb=lambda user, those=others: user not in those)
         else:
             _replace(program, value, detached, {detached})
+
+
+def _is_argument(node: Any) -> bool:
+    """Whether the value of a node in a region is one of the region's arguments, not a copy nor a view."""
+    while node.op == "call_function":
+        values = [getattr(arg, "meta", {}).get("val") if hasattr(arg, "op") else arg for arg in node.args]
+        schema = getattr(node.target, "_schema", None)
+        if not values or values[0] is None or schema is None or schema.is_mutable:
+            return False
+        if node.target(*values, **node.kwargs) is not values[0]:
+            return False
+        node = node.args[0]
+    return bool(node.op == "placeholder")

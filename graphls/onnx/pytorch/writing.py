@@ -11,13 +11,14 @@ import numpy as np
 from graphls.base.errors import GraphTypeError, GraphValueError
 from graphls.frontend.tensors.parameter import Parameter
 from graphls.frontend.tensors.tensor import Array
+from graphls.onnx.pytorch.wrappers import unwrapped
 
 
 def write_back(parameters: Iterable[tuple[Parameter, Iterable[str]]], module: Any) -> None:
     """Write each parameter under its names; raises GraphlsError before anything is written."""
     if not callable(getattr(module, "named_parameters", None)) or not callable(getattr(module, "named_buffers", None)):
         raise GraphTypeError(f"to_torch writes into a module of PyTorch, not {type(module).__name__}.")
-    torch = import_module("torch")
+    torch, module = import_module("torch"), unwrapped(module)
     named = [*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)]
     targets = dict(named)
     pairs = [(name, p) for p, names in parameters for name in names]

@@ -47,8 +47,7 @@ def test_training_and_writing_back_are_those_of_pytorch(name: str) -> None:
     np.testing.assert_allclose(losses, expected, rtol=2e-5)
     net.to_torch(module)
     for (key, value), other in zip(module.state_dict().items(), peer.state_dict().values(), strict=True):
-        if value.is_floating_point():  # counters of batches stay
-            torch.testing.assert_close(value, other, rtol=0, atol=5e-5, msg=key)
+        torch.testing.assert_close(value, other, rtol=0, atol=5e-5, msg=key)
     net.set_train(False)
     y = agreement.logits_of(net(**arrays)).asnumpy()
     expected = networks.logits_of(peer.eval()(**inputs)).detach().numpy()
@@ -187,9 +186,6 @@ def test_a_mode_that_fails_is_named() -> None:
     with pytest.raises(GraphlsError, match=r"in training mode: .*train=False takes the module in evaluation mode only"):
         graphls.from_torch(module, X)
     assert (graphls.from_torch(module, X, train=False)(X).asnumpy() == X).all()
-    norm = torch.nn.InstanceNorm1d(6, track_running_stats=True)
-    with pytest.raises(GraphlsError, match="loses what training writes into the statistics of 'norm'"):
-        graphls.from_torch(module_of(lambda m, x: m.norm(x[None]), norm=norm), X)
 
 
 def test_arguments_that_do_not_fit_are_errors() -> None:
