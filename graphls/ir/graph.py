@@ -14,12 +14,12 @@ from graphls.base.errors import GraphAttributeError, GraphKeyError, GraphTypeErr
 from graphls.base.location import Location
 from graphls.ir.operators import Operators, current_builder
 from graphls.ir.registry import Operation, nearest
-from graphls.ir.types import DType, Type
+from graphls.ir.types import Type, Typed
 
 PHASES = ("forward", "backward", "check", "update")
 
 
-class Value(Operators):
+class Value(Operators, Typed):
     """A typed value that is defined once: by a node, as an input, or as a state.
 
     Two values are the same only where they are the same object. Names are unique in a graph. In gradient rules and in
@@ -38,21 +38,6 @@ class Value(Operators):
         self.name = name
         self.type = type
         self.is_state = is_state
-
-    @property
-    def dtype(self) -> DType:
-        """The dtype of its type."""
-        return self.type.dtype
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape of its type."""
-        return self.type.shape
-
-    @property
-    def rank(self) -> int:
-        """The number of axes of its type."""
-        return self.type.rank
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("__"):

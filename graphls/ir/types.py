@@ -232,6 +232,29 @@ def _type(dtype: Any, shape: tuple[int, ...]) -> Type:
     return Type(as_dtype(dtype), shape)
 
 
+class Typed:
+    """A base class of what has a `type`: its parts are attributes, too."""
+
+    __slots__ = ()
+
+    type: Type
+
+    @property
+    def dtype(self) -> DType:
+        """The dtype of its type."""
+        return self.type.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of its type."""
+        return self.type.shape
+
+    @property
+    def rank(self) -> int:
+        """The number of axes of its type."""
+        return self.type.rank
+
+
 def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     """The shape that NumPy's broadcasting gives; raises GraphValueError where there is none.
 

@@ -8,12 +8,12 @@ from typing import Any, ClassVar, NoReturn, Protocol, TypeAlias
 
 from graphls.base.errors import GraphTypeError
 from graphls.ir.graph import Value
-from graphls.ir.types import DType, Type
+from graphls.ir.types import DType, Type, Typed
 
 Attribute: TypeAlias = "bool | int | float | str | Sequence[int]"
 
 
-class Operand(str):
+class Operand(Typed, str):
     """The name of an operand of a rule for ONNX, with the type in which it is computed.
 
     Examples:
@@ -23,27 +23,10 @@ class Operand(str):
         ('x', 2, (2, 3))
     """
 
-    type: Type
-
     def __new__(cls, name: str, type: Type) -> Operand:
         operand = super().__new__(cls, name)
         operand.type = type
         return operand
-
-    @property
-    def dtype(self) -> DType:
-        """The dtype of its type."""
-        return self.type.dtype
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape of its type."""
-        return self.type.shape
-
-    @property
-    def rank(self) -> int:
-        """The number of axes of its type."""
-        return self.type.rank
 
     def _refuse(self, other: object) -> NoReturn:
         text = f"The operand {str(self)!r} of an ONNX rule is the name of a tensor, without operators of Python"
