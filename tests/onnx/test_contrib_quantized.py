@@ -321,7 +321,10 @@ def test_what_differs_behind_a_resize_lies_between_two_integers() -> None:
     """)
     x, s = np.abs(floats(1, 4, 8, 8)), np.float64(np.float32(0.0125821))
     found = graphls.onnx.load(model)(graphls.Tensor(x)).asnumpy()
-    (expected,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    options = onnxruntime.SessionOptions()
+    # 1.19.2 resizes the integers themselves and truncates them where it may rewrite the model.
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    (expected,) = onnxruntime.InferenceSession(model.SerializeToString(), options).run(None, {"x": x})
     rounded = np.clip(np.rint(x / np.float32(s)), 0, 255).astype(np.float64)
     wide = np.pad(rounded, [(0, 0), (0, 0), (1, 1), (1, 1)], mode="edge")
     for axis in (2, 3):
