@@ -13,6 +13,7 @@ from graphls.ir.graph import Graph, Value
 from graphls.ir.types import TOKEN, Type, bool_, int32, type_of
 from graphls.primitives.emitter import Emitter
 from graphls.primitives.faults import listed
+from graphls.primitives.namespaces import namespace
 from graphls.primitives.primitive import Array, Primitive, f32, float_elements, no_gradient, sample
 
 
@@ -109,6 +110,9 @@ class CheckLabels(Primitive):
                 raise GraphValueError(f"The label {wrong[0]} is not in range({classes}).")
         return labels
 
+    def xla(self, jax: Any, labels: Any, **attrs: Any) -> Any:
+        return labels
+
     def vjp(
         self, e: Builder, g: Value, labels: Value, out: Value, classes: int | None = None, ignored: int | None = None
     ) -> Any:
@@ -170,9 +174,11 @@ class OverflowGet(Primitive):
         return operands[1:] if types and types[0] == TOKEN else operands
 
     def numpy(self, *arrays: Array, mode: str = "outputs") -> Array:
-        floats = [a for a in arrays if a.dtype.kind in ("f", "V")]
-        raised = any(a.any() for a in arrays if a.dtype.kind == "b")
-        return np.array(raised or not all(np.isfinite(a).all() for a in floats))
+        xp = namespace(*arrays)
+        floats = [~xp.isfinite(a).all() for a in arrays if a.dtype.kind in ("f", "V")]
+        raised = [a.any() for a in arrays if a.dtype.kind == "b"]
+        result: Array = xp.asarray(xp.stack([xp.asarray(False), *raised, *floats]).any())
+        return result
 
     def vjp(self, e: Builder, g: Value, *operands: Any, mode: str = "outputs") -> Any:
         return (None,) * (len(operands) - 1)
@@ -216,6 +222,11 @@ class Cond(Primitive):
     ) -> tuple[Any, ...]:  # fmt: skip
         return run(0 if bool(arrays[0]) else 1, ())
 
+    def xla_regions(
+        self, jax: Any, arrays: tuple[Any, ...], attrs: Mapping[str, Any], types: tuple[Type, ...], run: Any
+    ) -> Any:
+        return jax.lax.cond(arrays[0], lambda: run(0, ()), lambda: run(1, ()))
+
     def vjp(self, e: Builder, g: Any, condition: Value, *outputs: Value) -> Any:
         raise AssertionError("the gradient pass differentiates the regions of cond itself")
 
@@ -237,6 +248,11 @@ class Grouped(Primitive, abstract=True):
         self, arrays: tuple[Any, ...], attrs: Mapping[str, Any], types: tuple[Type, ...],
         run: Callable[[int, tuple[Any, ...]], tuple[Any, ...]],
     ) -> tuple[Any, ...]:  # fmt: skip
+        return run(0, ())
+
+    def xla_regions(
+        self, jax: Any, arrays: tuple[Any, ...], attrs: Mapping[str, Any], types: tuple[Type, ...], run: Any
+    ) -> Any:
         return run(0, ())
 
     def region_runs(self, attrs: Mapping[str, Any], flops: tuple[int, ...]) -> tuple[int, ...]:

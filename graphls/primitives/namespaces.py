@@ -1,0 +1,32 @@
+"""The array namespaces in which NumPy rules compute: NumPy itself, or that of the arrays of another library.
+
+A rule that calls `namespace(x).exp(x)` in place of `np.exp(x)` is also the rule for arrays that follow the Python array
+API standard (data-apis.org, 2022, `__array_namespace__`), such as those that JAX traces into a program of XLA. Operators
+and methods of arrays need no namespace, and what is computed from attributes alone stays with NumPy.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def namespace(*arrays: Any) -> Any:
+    """NumPy, or the module that has its functions for the first array of another library."""
+    for array in arrays:
+        if not isinstance(array, (np.ndarray, np.generic)) and hasattr(array, "__array_namespace__"):
+            return array.__array_namespace__()
+    return np
+
+
+def combined_at(array: Any, places: tuple[Any, ...], values: Any, ufunc: np.ufunc) -> Any:
+    """The array with values combined into its elements at places, which may repeat, as `ufunc.at` combines them.
+
+    `ufunc` is one of `np.add`, `np.multiply`, `np.maximum` and `np.minimum`; an array of NumPy changes in place.
+    """
+    if namespace(array, values, *places) is np:
+        ufunc.at(array, places, values)
+        return array
+    method = {"maximum": "max", "minimum": "min"}.get(ufunc.__name__, ufunc.__name__)
+    return getattr(namespace(array, values, *places).asarray(array).at[places], method)(values)

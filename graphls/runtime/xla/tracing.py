@@ -1,0 +1,117 @@
+"""A graph as a function of arrays of JAX, which traces it into a program of XLA."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from graphls.ir.graph import Graph, Node, Value, walk
+from graphls.ir.types import TOKEN
+from graphls.primitives.indexing import axis_size
+
+Array = Any
+"""An array of JAX, traced or not."""
+
+HOLDS = np.array(True)
+
+
+class Tracer:
+    """Runs the nodes of a graph by their rules, on arrays of `jax`; `checks` are the tests of indices so far.
+
+    Nothing in a program of XLA raises, so each test is a result of it: whether all indices of a node are in range.
+    """
+
+    def __init__(self, jax: Any) -> None:
+        self.jax = jax
+        self.checks: list[tuple[Node, Array]] = []
+
+    def run(self, nodes: Sequence[Node], env: dict[Value, Array]) -> None:
+        """Add the results of nodes to `env`, which has all that they read."""
+        for node in nodes:
+            env.update(zip(node.outputs, self.results(node, env), strict=True))
+
+    def results(self, node: Node, env: dict[Value, Array]) -> tuple[Array, ...]:
+        """The results of one node, in their dtypes."""
+        arrays = tuple(env[value] for value in node.inputs)
+        primitive: Any = node.primitive
+        with self.jax.named_scope(node.scope or primitive.name):
+            if primitive.takes_indices:
+                self.checks.append((node, self._are_in_range(arrays[1], axis_size(node))))
+            results = self._computed(node, arrays, env)
+        return tuple(self._typed(r, v) for r, v in zip(results, node.outputs, strict=True))
+
+    def _computed(self, node: Node, arrays: tuple[Array, ...], env: dict[Value, Array]) -> tuple[Array, ...]:
+        primitive: Any = node.primitive
+        if node.regions:
+            types = tuple(value.type for value in node.outputs)
+            run = partial(self._region, node, env)
+            results, holds = primitive.xla_regions(self.jax, arrays, node.attrs, types, run)
+            if holds is not HOLDS:
+                self.checks.append((node, holds))
+            return tuple(results)
+        if not hasattr(primitive, "xla"):
+            return tuple(primitive.computed(arrays, node.attrs))
+        result = primitive.xla(self.jax, *arrays, **node.attrs)
+        return result if isinstance(result, tuple) else (result,)
+
+    def _region(
+        self, node: Node, env: Mapping[Value, Array], index: int, arrays: Sequence[Array]
+    ) -> tuple[tuple[Array, ...], Array]:
+        """The results of a region of a node, and whether all indices in it are in range."""
+        inner, region = Tracer(self.jax), node.regions[index]
+        own = {**env, **dict(zip(region.inputs, arrays, strict=True))}
+        inner.run(region.nodes, own)
+        return tuple(self.jax.numpy.asarray(own[value]) for value in region.outputs), inner.holds()
+
+    def holds(self) -> Array:
+        """Whether all tests hold."""
+        return self.jax.numpy.stack([check for _, check in self.checks]).all() if self.checks else HOLDS
+
+    def _are_in_range(self, indices: Array, size: int) -> Array:
+        return ((indices >= -size) & (indices < size)).all()
+
+    def _typed(self, result: Any, value: Value) -> Array:
+        """A result in the dtype of its value, to which 16-bit floats are rounded."""
+        if value.type == TOKEN:
+            return np.zeros((), np.int32)
+        dtype = value.type.dtype.numpy
+        if isinstance(result, (np.ndarray, np.generic)) or not hasattr(result, "dtype"):
+            return np.asarray(result, dtype)
+        return result if result.dtype == dtype else result.astype(dtype)
+
+
+def takes(node: Node) -> bool:
+    """Whether the rules of a node and of all nodes in its regions can be traced."""
+    return all(map(_is_traceable, walk(Graph("node", (), (), (node,), (), ()))))
+
+
+def _is_traceable(node: Node) -> bool:
+    primitive: Any = node.primitive
+    if primitive.calls_python or primitive.on_host or primitive.is_collective:
+        return False
+    if any(value.type.stacked for value in (*node.inputs, *node.outputs)):
+        return False  # the sizes of XLA are static
+    if node.regions:
+        return hasattr(primitive, "xla_regions")
+    return hasattr(primitive, "xla") or type(primitive).__module__.startswith(__name__.partition(".")[0] + ".")
+
+
+def traced(
+    jax: Any, graph: Graph, arrays: Sequence[Array]
+) -> tuple[list[Array], list[Array], list[tuple[Node, Array]]]:
+    """The results of a graph, the new values of its states and the tests of indices, from its inputs and states.
+
+    Where a test fails, all states stay as they are.
+    """
+    env: dict[Value, Array] = dict(zip((*graph.inputs, *graph.states), arrays, strict=True))
+    tracer = Tracer(jax)
+    tracer.run(graph.nodes, env)
+    new = [env[write.value] for write in graph.writes]
+    if tracer.checks:
+        holds = tracer.holds()
+        new = [jax.numpy.where(holds, value, env[w.state]) for w, value in zip(graph.writes, new, strict=True)]
+    outputs = [jax.numpy.asarray(env[value]) for value in graph.outputs]
+    return outputs, [jax.numpy.asarray(value) for value in new], tracer.checks
