@@ -61,6 +61,7 @@ LATE = {
     "difflib": "only for advice in errors",
     "mpi4py": "only in processes that mpiexec has started, and optional",
     "graphls.dataset.readers.arrow": "pipelines, for tables of other packages only",
+    "jax": "optional, and takes longer to load than all of graphls",
     "rich": "optional",
     "safetensors": "optional",
     "tensorboardX": "optional",

@@ -25,6 +25,9 @@ class Engine(Protocol):
     writes_in_place: bool
     """Whether it can write a state in place, for graphs for which the order pass has proven that."""
 
+    runs_whole: bool
+    """Whether it runs graphs of any size as one segment, and conditions in it, so that the host skips nothing."""
+
     def takes(self, node: Node) -> bool:
         """Whether it runs a node with all nodes of its regions."""
 

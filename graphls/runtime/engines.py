@@ -16,6 +16,7 @@ from graphls.ir.engines import register_engine
 from graphls.ir.graph import Node
 from graphls.ir.plan import Segment
 from graphls.runtime.onednn.engine import Onednn
+from graphls.runtime.xla.engine import Xla
 
 if TYPE_CHECKING:
     from graphls.runtime.engine import Part, PlanContext, ProfiledPart
@@ -27,6 +28,7 @@ class OnnxRuntime:
     name = "onnxruntime"
     runs_python = False
     writes_in_place = True
+    runs_whole = False
 
     def takes(self, node: Node) -> bool:
         """Takes all nodes but calls of Python functions."""
@@ -72,6 +74,7 @@ class Numpy:
     name = "numpy"
     runs_python = True
     writes_in_place = False
+    runs_whole = False
 
     def takes(self, node: Node) -> bool:
         """Takes all nodes but calls of Python functions."""
@@ -103,6 +106,7 @@ class Host:
     name = "host"
     runs_python = True
     writes_in_place = False
+    runs_whole = False
 
     def takes(self, node: Node) -> bool:
         """Takes calls of Python functions alone."""
@@ -137,6 +141,7 @@ class Ranks:
     name = "ranks"
     runs_python = False
     writes_in_place = True
+    runs_whole = False
 
     def takes(self, node: Node) -> bool:
         """Takes `gather_shards` alone."""
@@ -152,5 +157,5 @@ class Ranks:
         return RanksPart(segment, context)
 
 
-for engine in (OnnxRuntime(), Onednn(), Numpy(), Host(), Ranks()):
+for engine in (OnnxRuntime(), Onednn(), Xla(), Numpy(), Host(), Ranks()):
     register_engine(engine)

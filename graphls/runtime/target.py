@@ -46,7 +46,8 @@ class ExecutionTarget:
         """The graph in segments for the engines; itself where it runs whole."""
         if self._interprets(graph):
             return graph
-        segments = Partition(self.engine, skips=self.device == "cpu").run(graph)
+        skips = self.device == "cpu" and not find_engine(self.engine).runs_whole
+        segments = Partition(self.engine, skips=skips).run(graph)
         if segments is not graph:
             verify(segments)
         return segments

@@ -121,7 +121,7 @@ def test_calls_of_python_are_timed_too() -> None:
 
 def test_an_engine_without_times_has_whole_segments(monkeypatch: pytest.MonkeyPatch) -> None:
     class Plain:
-        name, runs_python, writes_in_place = "numpy", True, False
+        name, runs_python, writes_in_place, runs_whole = "numpy", True, False, False
         takes, open, check = Numpy.takes, Numpy.open, Numpy.check
 
     monkeypatch.setattr(Plain, "takes", lambda self, node: node.primitive.name == "log_softmax")

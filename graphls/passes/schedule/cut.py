@@ -48,7 +48,7 @@ class Cut:
     ) -> None:  # fmt: skip
         # A stack does not leave its segment, so that a graph with stacks is for one engine.
         has_stacks = any(v.type.stacked for node in graph.nodes for v in node.outputs)
-        self.is_large = not has_stacks and is_too_large(graph, on_host)
+        self.is_large = not (has_stacks or find_engine(engine).runs_whole) and is_too_large(graph, on_host)
         self.graph = graph = split_checks(graph) if self.is_large else graph
         self.bucket = bucket
         self.names = Names.of(graph)

@@ -25,7 +25,7 @@ DEVICES = {"CPU": "cpu", "GPU": "cuda", "Ascend": None, "Davinci": None}
 """The device of graphls by its name in MindSpore; None where graphls has none."""
 
 
-ENGINES = (DEFAULT, "onednn", "numpy", AUTO)
+ENGINES = (DEFAULT, "onednn", "xla", "numpy", AUTO)
 """The engines that run what they take of a step, and the name for the fastest of them; see docs/engines.md."""
 
 

@@ -19,6 +19,7 @@ class Onednn:
     name = "onednn"
     runs_python = False
     writes_in_place = True
+    runs_whole = False
 
     def takes(self, node: Node) -> bool:
         """Whether there is a kernel for a node, or NumPy computes it: few numbers, integers, or moves of memory.

@@ -101,17 +101,16 @@ def _is_traceable(node: Node) -> bool:
 
 def traced(
     jax: Any, graph: Graph, arrays: Sequence[Array]
-) -> tuple[list[Array], list[Array], list[tuple[Node, Array]]]:
-    """The results of a graph, the new values of its states and the tests of indices, from its inputs and states.
+) -> tuple[list[Array], list[Array], Array, list[tuple[Node, Array]]]:
+    """A graph on arrays for its inputs and states: results, new states, whether all tests of indices hold, and these.
 
-    Where a test fails, all states stay as they are.
+    Where one does not hold, all states stay as they are.
     """
+    jnp, tracer = jax.numpy, Tracer(jax)
     env: dict[Value, Array] = dict(zip((*graph.inputs, *graph.states), arrays, strict=True))
-    tracer = Tracer(jax)
     tracer.run(graph.nodes, env)
-    new = [env[write.value] for write in graph.writes]
-    if tracer.checks:
-        holds = tracer.holds()
-        new = [jax.numpy.where(holds, value, env[w.state]) for w, value in zip(graph.writes, new, strict=True)]
-    outputs = [jax.numpy.asarray(env[value]) for value in graph.outputs]
-    return outputs, [jax.numpy.asarray(value) for value in new], tracer.checks
+    holds = tracer.holds()
+    new = [jnp.asarray(env[write.value]) for write in graph.writes]
+    if holds is not HOLDS:
+        new = [jnp.where(holds, value, env[w.state]) for w, value in zip(graph.writes, new, strict=True)]
+    return [jnp.asarray(env[value]) for value in graph.outputs], new, jnp.asarray(holds), tracer.checks

@@ -1,0 +1,45 @@
+"""The XLA engine: takes the nodes whose rules can be traced, conditions and loops included."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from graphls.ir.graph import Node
+from graphls.ir.plan import Segment
+from graphls.runtime.xla.library import devices_of, version
+
+if TYPE_CHECKING:
+    from graphls.runtime.engine import Part, PlanContext
+
+
+class Xla:
+    """Runs segments as programs of XLA, on CPUs and GPUs."""
+
+    name = "xla"
+    runs_python = False
+    writes_in_place = True
+    runs_whole = True
+
+    def takes(self, node: Node) -> bool:
+        """Takes all nodes but calls of Python, collectives of ranks, random numbers and values of unknown sizes."""
+        from graphls.runtime.xla.tracing import takes
+
+        return takes(node)
+
+    def check(self, device: Any) -> None:
+        """Raise GraphRuntimeError where JAX or the device is missing."""
+        devices_of(device)
+
+    def version(self) -> str:
+        """The version of JAX; "" where it is not installed."""
+        return version()
+
+    def open(self, segment: Segment, context: PlanContext) -> Part:
+        """A program for a segment."""
+        from graphls.runtime.xla.part import XlaPart
+
+        return XlaPart(segment, context)
+
+    def title(self, device: str) -> str:
+        """XLA with the version of JAX, and the device."""
+        return f"XLA of JAX {version()} on {device}"

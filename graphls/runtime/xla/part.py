@@ -1,0 +1,172 @@
+"""A plan segment as a program of XLA."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from functools import partial
+from itertools import chain, repeat
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+
+from graphls.base.errors import GraphIndexError, GraphlsError, GraphMemoryError, GraphRuntimeError
+from graphls.base.sharing.forks import renew_after_fork
+from graphls.ir.graph import Value
+from graphls.ir.plan import Segment
+from graphls.ir.types import Type
+from graphls.runtime.bound import BoundStates
+from graphls.runtime.buffers import in_rows
+from graphls.runtime.devices import kind_of
+from graphls.runtime.engine import PlanContext
+from graphls.runtime.xla.buffers import XlaBuffer
+from graphls.runtime.xla.library import devices_of, load_jax
+from graphls.runtime.xla.program import Program
+
+Array = np.ndarray[Any, Any]
+HOLDS: Mapping[bytes, None] = {b"\x01": None}
+"""What becomes of a bool of a program: where it is false, a KeyError, which C raises without Python."""
+
+
+WIDE = 8
+"""Bytes of the elements that JAX narrows unless it is told not to."""
+
+
+class XlaPart(BoundStates):
+    """One segment, whose states lie in arrays of JAX.
+
+    A step is one call into C: it runs the program, puts the new states and results into their cells, waits for the
+    program by reading whether all indices were in range, and copies what crosses to another segment.
+    """
+
+    def __init__(self, segment: Segment, context: PlanContext) -> None:
+        graph = self.graph = segment.graph
+        self.segment, self.context = segment, context
+        self.parameters = {v.name: context.parameters[v.name] for v in graph.states}
+        self.types: dict[str, Type] = {v.name: v.type for v in graph.states}
+        self.group = context.owner.group
+        self.swapped = {name: context.swapped[name] for name in self.types if name in context.swapped}
+        self.in_place = {w.state.name for w in graph.writes if w.in_place}
+        self.is_forked = False
+        self.on_cpu = kind_of(context.device) == "cpu"
+        self.jax, self.device = load_jax(), devices_of(context.device)[0]
+        inner = zip(graph.outputs, segment.gives, strict=True)
+        shared = context.boundary_buffers
+        boundary = {*(v for v in graph.inputs if v in shared), *(own for own, value in inner if value in shared)}
+        self.program = self._compiled(boundary)
+        self.status, self.each = XlaBuffer(), XlaBuffer()
+        self.results = [XlaBuffer() for _ in graph.outputs]
+        crossing = zip(self.results, segment.gives, strict=True)
+        self.crossing = [(buffer, shared[value]) for buffer, value in crossing if value in shared]
+        self.forget_bindings()
+        renew_after_fork(self)
+
+    def _compiled(self, boundary: set[Value]) -> Program:
+        try:
+            return Program(self.jax, self.graph, self.device, boundary)
+        except GraphlsError:
+            raise
+        except Exception as error:
+            raise failure(self.jax, error) or error from error
+
+    def renew(self) -> None:
+        """In a forked process, let the next step raise: the threads of XLA are not there."""
+        self.is_forked = True
+        self.forget_bindings()
+
+    def begin(self, fed: Mapping[Value, Any]) -> partial[object]:
+        """A call into C that runs the program on the inputs of this step."""
+        self.group = self.context.owner.group
+        old, new = self.turn()
+        shared = self.context.boundary_buffers
+        inputs = [self._placed(shared[v] if v in shared else fed[v], v) for v in self.graph.inputs]
+        arguments = (*inputs, *map(attrgetter("array"), old))
+        cells = (*new, self.status, self.each, *self.results)
+        run = partial(self.program.call, *arguments)
+        crossing, buffers = [cell for cell, _ in self.crossing], [buffer for _, buffer in self.crossing]
+        return _each(
+            partial.__call__,
+            [
+                _each(setattr, cells, repeat("array"), chain.from_iterable(map(partial.__call__, [run]))),
+                _each(HOLDS.__getitem__, map(bytes, self._read([self.status]))),
+                _each(np.copyto, buffers, self._read(crossing)),
+            ],
+        )
+
+    def _read(self, cells: Iterable[XlaBuffer]) -> Iterable[Any]:
+        """The content of cells on the host, which waits for the program; on a CPU without Python and without a copy."""
+        return map(memoryview if self.on_cpu else np.asarray, map(attrgetter("array"), cells))
+
+    def _placed(self, array: Any, value: Value) -> Any:
+        """An input as the program takes it: it may share the memory of an array, as the step waits for the program.
+
+        The call itself, which is quicker, moves arrays to the device, but makes 32 bits of 64.
+        """
+        if isinstance(array, XlaBuffer) and array.array.sharding == self.program.sharding:
+            return array.array
+        own = in_rows(array if isinstance(array, np.ndarray) else array.numpy(), self.program.kind(value).dtype.numpy)
+        return own if own.itemsize < WIDE else self._on_device(own)
+
+    def _on_device(self, array: Array) -> Any:
+        with self.jax.enable_x64(True):
+            return self.jax.device_put(array, self.program.sharding)
+
+    def end(self) -> Mapping[Value, Any]:
+        """The results of the step that are in no boundary buffer."""
+        shared = self.context.boundary_buffers
+        pairs = zip(self.segment.gives, self.results, strict=True)
+        results = {value: self._output(cell.array) for value, cell in pairs if value not in shared}
+        for cell in self.results:
+            cell.array = None
+        return results
+
+    def _output(self, array: Any) -> Any:
+        """A result: on a CPU an array of NumPy."""
+        return np.array(array) if self.on_cpu else XlaBuffer(array)
+
+    def failed(self, error: Exception) -> Exception:
+        """The user's error; states are intact where an index was out of range."""
+        if isinstance(error, KeyError) and self.each.array is not None:
+            node = self.program.checks[int(np.argmin(np.asarray(self.each.array)))]
+            return GraphIndexError(f"{node.primitive.name} could not run: an index is out of range.", node.loc)
+        self._invalidate(self.in_place, str(error).partition("\n")[0])
+        return failure(self.jax, error) or error
+
+    def invalidate(self, reason: str) -> None:
+        """Invalidate the states that this segment has written in place."""
+        self._invalidate(self.in_place, reason)
+
+    def _reopen(self) -> None:
+        if self.is_forked:
+            raise GraphRuntimeError(
+                "A forked process cannot use the XLA of the process that it was forked from; start it with "
+                "multiprocessing.get_context('spawn') and compile the step there."
+            )
+
+    def _is_local(self, buffer: Any) -> bool:
+        return isinstance(buffer, XlaBuffer) and buffer.array.sharding == self.program.sharding
+
+    def _to_local(self, array: Array) -> XlaBuffer:
+        return XlaBuffer(self._on_device(np.array(array)))
+
+    def _empty(self, kind: Type) -> XlaBuffer:
+        return self._to_local(np.zeros(kind.shape, kind.dtype.numpy))
+
+    def _binding(self, turn: int) -> tuple[list[XlaBuffer], list[XlaBuffer]]:
+        old = [self._buffers(v.name)[0] for v in self.graph.states]
+        return old, [self._buffers(write.state.name)[1] for write in self.graph.writes]
+
+
+def _each(function: Any, *arguments: Iterable[Any]) -> partial[object]:
+    """A callable that calls a function for arguments in turn, without Python."""
+    return partial(deque, map(function, *arguments), 0)
+
+
+def failure(jax: Any, error: Exception) -> GraphlsError | None:
+    """The user's error for one of XLA; None for another one."""
+    if not isinstance(error, jax.errors.JaxRuntimeError):
+        return None
+    text = " ".join(str(error).split())
+    kind = GraphMemoryError if "RESOURCE_EXHAUSTED" in text else GraphRuntimeError
+    return kind(f"XLA could not run the step: {text.rstrip('.')}.")
