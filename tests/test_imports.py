@@ -59,6 +59,7 @@ LATE = {
     "html": "a name that a file in the working directory often has, where `python -m` looks first",
     "importlib.metadata": "only where a name is not known",
     "difflib": "only for advice in errors",
+    "jax": "only for XLA, and optional",
     "mpi4py": "only in processes that mpiexec has started, and optional",
     "graphls.dataset.readers.arrow": "pipelines, for tables of other packages only",
     "jax": "optional, and takes longer to load than all of graphls",
@@ -87,6 +88,8 @@ OF_ONNX = (
     "graphls.onnx", "graphls.inspect.testing.laws", "graphls.inspect.testing.samples",
 )  # fmt: skip
 """Packages that import them."""
+OF_XLA = tuple(name for name in MODULES if name.startswith("graphls.runtime.xla."))
+"""The modules that may import JAX: rules of primitives have it as a parameter."""
 
 
 def imports(tree: ast.AST, everywhere: bool) -> Iterator[str]:
@@ -185,6 +188,7 @@ def test_runtimes_are_imported_where_they_may_be() -> None:
     without = ("ir", "primitives", "passes")
     assert [pair for pair in everything if package(pair[0]) in without and within(pair[1], RUNTIMES)] == []
     assert [pair for pair in everything if within(pair[1], ("torch", "onnxruntime.training"))] == []
+    assert {pair[0] for pair in everything if within(pair[1], ("jax", "jaxlib"))} <= set(OF_XLA)
 
 
 def test_imports_form_a_line() -> None:
@@ -304,7 +308,7 @@ def test_importing_graphls_leaves_the_runtimes_alone() -> None:
     code = "import graphls, sys; print(*sys.modules)"
     command = [sys.executable, "-c", code]
     run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=600)
-    unwanted = {"torch", "onnx", "onnxruntime", "networkx", "sklearn", "scipy", "rich"}
+    unwanted = {"torch", "jax", "onnx", "onnxruntime", "networkx", "sklearn", "scipy", "rich"}
     assert unwanted.isdisjoint(run.stdout.split())
 
 

@@ -46,6 +46,8 @@ from graphls.runtime.states import Copied
 MOST_CHOICES = 20
 """The most choices of engines that the report lists, the latest ones."""
 
+XLA_PACKAGES = ("jax", "jaxlib", "jax-cuda12-plugin", "jax-cuda13-plugin")
+
 _PRODUCT = """
 graph @product(%x: f16[1], %y: f16[1]) {
   %large = mul(%x, %x) : f16[1]
@@ -66,6 +68,7 @@ def examine(device: str = "") -> int:
     for name in filter(package_version, PACKAGES):
         print(f"{name:26} {package_version(name)}")
     print(f"{'oneDNN':26} {_onednn()}")
+    print(f"{'XLA':26} {_xla()}")
     for text in _auto():
         print(f"{'engine auto':26} {text}")
     if text := conflict():
@@ -82,6 +85,12 @@ def _onednn() -> str:
     except GraphlsError:
         return "not installed"
     return f"{loaded.title}, {loaded.path}"
+
+
+def _xla() -> str:
+    """The packages of JAX, which bring XLA and its plugins for devices; importing them would take a second."""
+    versions = {name: package_version(name) for name in XLA_PACKAGES}
+    return ", ".join(f"{name} {version}" for name, version in versions.items() if version) or "not installed"
 
 
 def _auto() -> Iterator[str]:

@@ -189,6 +189,35 @@ def test_doctor_reports_versions_and_passes(capsys: pytest.CaptureFixture[str]) 
     assert [line.split() for line in lines if "float16" in line] == [["float16", "on", "cpu", "pass"]]
 
 
+@pytest.mark.parametrize(
+    ("installed", "shown"),
+    [
+        ({}, "not installed"),
+        ({"jax": "0.10.2", "jaxlib": "0.10.1"}, "jax 0.10.2, jaxlib 0.10.1"),
+        (
+            {"jax": "0.10.2", "jaxlib": "0.10.2", "jax-cuda13-plugin": "0.10.2"},
+            "jax 0.10.2, jaxlib 0.10.2, jax-cuda13-plugin 0.10.2",
+        ),
+    ],
+)
+def test_doctor_lists_the_packages_of_xla(
+    installed: dict[str, str],
+    shown: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("graphls.cli.doctor.package_version", lambda package: installed.get(package, ""))
+    main(["doctor"])
+    assert f"XLA                        {shown}\n" in capsys.readouterr().out
+
+
+def test_doctor_reads_the_version_of_xla_without_loading_it() -> None:
+    code = "import sys; from graphls.cli.main import main; main(['doctor']); print('jax' in sys.modules)"
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=600)
+    assert done.stdout.endswith("\nFalse\n")
+
+
 def test_doctor_without_a_runtime(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     assert main(["doctor"]) == 1
