@@ -1,8 +1,8 @@
-"""Finds the small states that an index out of range could leave half updated, in the middle of a step."""
+"""Indices: where they come from, and the small states that one out of range could leave half updated in a step."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from graphls.ir.graph import Graph, Node, Value, inside
 from graphls.ir.reachability import Reachability
@@ -32,3 +32,15 @@ def takes_indices(graph: Graph) -> bool:
 
 def _taking_indices(graph: Graph) -> Sequence[Node]:
     return [n for n in graph.nodes if any(inner.primitive.takes_indices for inner in (n, *inside(n)))]
+
+
+def index_sources(graph: Graph, values: Iterable[Value]) -> Mapping[Node, Value]:
+    """The nodes whose indices are one of the values, unchanged but for its shape and order, each with that value."""
+    sources = {value: value for value in values}
+    nodes: dict[Node, Value] = {}
+    for node in graph.nodes:
+        if node.primitive.is_transparent and node.inputs[0] in sources:
+            sources[node.output] = sources[node.inputs[0]]
+        elif node.primitive.takes_indices and node.inputs[1] in sources:
+            nodes[node] = sources[node.inputs[1]]
+    return nodes

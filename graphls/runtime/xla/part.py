@@ -13,24 +13,24 @@ import numpy as np
 
 from graphls.base.errors import GraphIndexError, GraphlsError, GraphMemoryError, GraphRuntimeError
 from graphls.base.sharing.forks import renew_after_fork
-from graphls.ir.graph import Value
+from graphls.base.sharing.storage import array_in
+from graphls.ir.graph import Node, Value
+from graphls.ir.indices import index_sources
 from graphls.ir.plan import Segment
 from graphls.ir.types import Type
+from graphls.primitives.indexing import axis_size
 from graphls.runtime.bound import BoundStates
 from graphls.runtime.buffers import in_rows
 from graphls.runtime.devices import kind_of
 from graphls.runtime.engine import PlanContext
 from graphls.runtime.xla.buffers import XlaBuffer
 from graphls.runtime.xla.library import devices_of, load_jax
-from graphls.runtime.xla.program import Program
+from graphls.runtime.xla.program import Program, is_wide
+from graphls.runtime.xla.tracing import are_in_range
 
 Array = np.ndarray[Any, Any]
 HOLDS: Mapping[bytes, None] = {b"\x01": None}
 """What becomes of a bool of a program: where it is false, a KeyError, which C raises without Python."""
-
-
-WIDE = 8
-"""Bytes of the elements that JAX narrows unless it is told not to."""
 
 
 class XlaPart(BoundStates):
@@ -54,6 +54,7 @@ class XlaPart(BoundStates):
         inner = zip(graph.outputs, segment.gives, strict=True)
         shared = context.boundary_buffers
         boundary = {*(v for v in graph.inputs if v in shared), *(own for own, value in inner if value in shared)}
+        self.indices = index_sources(graph, (v for v in graph.inputs if v not in shared))
         self.program = self._compiled(boundary)
         self.status, self.each = XlaBuffer(), XlaBuffer()
         self.results = [XlaBuffer() for _ in graph.outputs]
@@ -64,7 +65,7 @@ class XlaPart(BoundStates):
 
     def _compiled(self, boundary: set[Value]) -> Program:
         try:
-            return Program(self.jax, self.graph, self.device, boundary)
+            return Program(self.jax, self.graph, self.device, boundary, self.indices)
         except GraphlsError:
             raise
         except Exception as error:
@@ -78,6 +79,7 @@ class XlaPart(BoundStates):
     def begin(self, fed: Mapping[Value, Any]) -> partial[object]:
         """A call into C that runs the program on the inputs of this step."""
         self.group = self.context.owner.group
+        self._test_indices(fed)
         old, new = self.turn()
         shared = self.context.boundary_buffers
         inputs = [self._placed(shared[v] if v in shared else fed[v], v) for v in self.graph.inputs]
@@ -98,15 +100,19 @@ class XlaPart(BoundStates):
         """The content of cells on the host, which waits for the program; on a CPU without Python and without a copy."""
         return map(memoryview if self.on_cpu else np.asarray, map(attrgetter("array"), cells))
 
-    def _placed(self, array: Any, value: Value) -> Any:
-        """An input as the program takes it: it may share the memory of an array, as the step waits for the program.
+    def _test_indices(self, fed: Mapping[Value, Any]) -> None:
+        """Raise GraphIndexError, with the line, for an input that is an index out of range."""
+        for node, value in self.indices.items():
+            if not are_in_range(array_in(fed[value]), axis_size(node)):
+                raise out_of_range(node)
 
-        The call itself, which is quicker, moves arrays to the device, but makes 32 bits of 64.
-        """
-        if isinstance(array, XlaBuffer) and array.array.sharding == self.program.sharding:
+    def _placed(self, array: Any, value: Value) -> Any:
+        """An input as the program takes it: it may share the memory of an array, as the step waits for the program."""
+        kind = self.program.kinds[value]
+        if isinstance(array, XlaBuffer) and not is_wide(kind) and array.array.sharding == self.program.sharding:
             return array.array
-        own = in_rows(array if isinstance(array, np.ndarray) else array.numpy(), self.program.kind(value).dtype.numpy)
-        return own if own.itemsize < WIDE else self._on_device(own)
+        own = in_rows(array_in(array), kind.dtype.numpy)
+        return own.reshape(-1).view(np.uint32).reshape(*own.shape, 2) if is_wide(kind) else own
 
     def _on_device(self, array: Array) -> Any:
         with self.jax.enable_x64(True):
@@ -129,7 +135,7 @@ class XlaPart(BoundStates):
         """The user's error; states are intact where an index was out of range."""
         if isinstance(error, KeyError) and self.each.array is not None:
             node = self.program.checks[int(np.argmin(np.asarray(self.each.array)))]
-            return GraphIndexError(f"{node.primitive.name} could not run: an index is out of range.", node.loc)
+            return out_of_range(node)
         self._invalidate(self.in_place, str(error).partition("\n")[0])
         return failure(self.jax, error) or error
 
@@ -156,6 +162,11 @@ class XlaPart(BoundStates):
     def _binding(self, turn: int) -> tuple[list[XlaBuffer], list[XlaBuffer]]:
         old = [self._buffers(v.name)[0] for v in self.graph.states]
         return old, [self._buffers(write.state.name)[1] for write in self.graph.writes]
+
+
+def out_of_range(node: Node) -> GraphIndexError:
+    """The error for an index of a node."""
+    return GraphIndexError(f"{node.primitive.name} could not run: an index is out of range.", node.loc)
 
 
 def _each(function: Any, *arguments: Iterable[Any]) -> partial[object]:

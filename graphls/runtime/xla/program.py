@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Any
 
 from graphls.ir.graph import Graph, Node, Value
-from graphls.ir.types import Type
+from graphls.ir.types import Type, uint32
 from graphls.runtime.lowering.types import exchanged
 from graphls.runtime.xla.tracing import traced
 
@@ -18,14 +18,17 @@ class Program:
     """A graph as a function of its inputs and states; its results are new states, tests of indices, then outputs.
 
     What is among `boundary` values comes and goes in the dtype in which segments exchange it. The memory of states that
-    are written in place belongs to their new values. `checks` are the nodes whose indices are tested, and `call` runs
-    the program on arrays of JAX, without Python. Where a test fails, the new states are the old ones.
+    are written in place belongs to their new values. `checks` are the nodes whose indices are tested, all but `tested`
+    ones; where a test fails, the new states are the old ones. `call` runs the program without Python.
     """
 
-    def __init__(self, jax: Any, graph: Graph, device: Any, boundary: Collection[Value]) -> None:
+    def __init__(
+        self, jax: Any, graph: Graph, device: Any, boundary: Collection[Value], tested: Collection[Node]
+    ) -> None:
         self.jax, self.graph = jax, graph
         self.checks: list[Node] = []
-        self.casts = {v: exchanged(v.type).dtype.numpy for v in graph.inputs if v in boundary}
+        self.tested = tested
+        self.kinds = {v: exchanged(v.type) if v in boundary else v.type for v in graph.inputs}
         self.result_casts = [exchanged(v.type).dtype.numpy if v in boundary else None for v in graph.outputs]
         self.sharding = jax.sharding.SingleDeviceSharding(device)
         with jax.enable_x64(True):
@@ -36,7 +39,7 @@ class Program:
 
     def _lowered(self) -> Any:
         graph, jax = self.graph, self.jax
-        kinds = [*map(self.kind, graph.inputs), *(v.type for v in graph.states)]
+        kinds = [*map(as_words, self.kinds.values()), *(v.type for v in graph.states)]
         shapes = [jax.ShapeDtypeStruct(t.shape, t.dtype.numpy, sharding=self.sharding) for t in kinds]
         places = {v: len(graph.inputs) + i for i, v in enumerate(graph.states)}
         donated = [places[write.state] for write in graph.writes if write.in_place]
@@ -44,16 +47,27 @@ class Program:
         with jax.default_matmul_precision("highest"):
             return jitted.lower(*shapes)
 
-    def kind(self, value: Value) -> Type:
-        """The type of an input as the program takes it."""
-        return exchanged(value.type) if value in self.casts else value.type
-
     def _function(self, *arrays: Any) -> tuple[Any, ...]:
         graph, jnp = self.graph, self.jax.numpy
-        values = zip((*graph.inputs, *graph.states), arrays, strict=True)
-        own = [array.astype(v.type.dtype.numpy) if v in self.casts else array for v, array in values]
-        results, new, holds, tests = traced(self.jax, graph, own)
+        pairs = zip(arrays, self.kinds.items(), strict=False)
+        inputs = [self._joined(array, kind).astype(v.type.dtype.numpy) for array, (v, kind) in pairs]
+        states = arrays[len(inputs) :]
+        results, new, holds, tests = traced(self.jax, graph, (*inputs, *states), self.tested)
         cast = [r if d is None else r.astype(d) for r, d in zip(results, self.result_casts, strict=True)]
         self.checks = [node for node, _ in tests]
         each = jnp.stack([test for _, test in tests]) if tests else jnp.asarray([True])
         return (*new, holds, each, *cast)
+
+    def _joined(self, array: Any, kind: Type) -> Any:
+        """An input in its own dtype."""
+        return self.jax.lax.bitcast_convert_type(array, kind.dtype.numpy) if is_wide(kind) else array
+
+
+def is_wide(kind: Type) -> bool:
+    """Whether elements have 64 bits, which the calls of JAX narrow unless it is told not to."""
+    return kind.dtype.numpy.itemsize == 8
+
+
+def as_words(kind: Type) -> Type:
+    """The type of an input as a program takes it: words of 32 bits along a further axis for elements of 64."""
+    return Type(uint32, (*kind.shape, 2)) if is_wide(kind) else kind

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -21,11 +21,13 @@ HOLDS = np.array(True)
 class Tracer:
     """Runs the nodes of a graph by their rules, on arrays of `jax`; `checks` are the tests of indices so far.
 
-    Nothing in a program of XLA raises, so each test is a result of it: whether all indices of a node are in range.
+    Nothing in a program of XLA raises, so each test is a result of it: whether all indices of a node are in range. The
+    indices of `tested` nodes, and constant ones, are not tested here.
     """
 
-    def __init__(self, jax: Any) -> None:
+    def __init__(self, jax: Any, tested: Collection[Node] = ()) -> None:
         self.jax = jax
+        self.tested = tested
         self.checks: list[tuple[Node, Array]] = []
 
     def run(self, nodes: Sequence[Node], env: dict[Value, Array]) -> None:
@@ -38,8 +40,8 @@ class Tracer:
         arrays = tuple(env[value] for value in node.inputs)
         primitive: Any = node.primitive
         with self.jax.named_scope(node.scope or primitive.name):
-            if primitive.takes_indices:
-                self.checks.append((node, self._are_in_range(arrays[1], axis_size(node))))
+            if primitive.takes_indices and node not in self.tested:
+                self._test(node, arrays[1])
             results = self._computed(node, arrays, env)
         return tuple(self._typed(r, v) for r, v in zip(results, node.outputs, strict=True))
 
@@ -70,8 +72,10 @@ class Tracer:
         """Whether all tests hold."""
         return self.jax.numpy.stack([check for _, check in self.checks]).all() if self.checks else HOLDS
 
-    def _are_in_range(self, indices: Array, size: int) -> Array:
-        return ((indices >= -size) & (indices < size)).all()
+    def _test(self, node: Node, indices: Array) -> None:
+        holds = are_in_range(indices, axis_size(node))
+        if not isinstance(holds, np.bool_) or not holds:
+            self.checks.append((node, holds))
 
     def _typed(self, result: Any, value: Value) -> Array:
         """A result in the dtype of its value, to which 16-bit floats are rounded."""
@@ -81,6 +85,11 @@ class Tracer:
         if isinstance(result, (np.ndarray, np.generic)) or not hasattr(result, "dtype"):
             return np.asarray(result, dtype)
         return result if result.dtype == dtype else result.astype(dtype)
+
+
+def are_in_range(indices: Array, size: int) -> Array:
+    """Whether all indices are those of an axis of that size, from its beginning or from its end."""
+    return ((indices >= -size) & (indices < size)).all()
 
 
 def takes(node: Node) -> bool:
@@ -100,13 +109,13 @@ def _is_traceable(node: Node) -> bool:
 
 
 def traced(
-    jax: Any, graph: Graph, arrays: Sequence[Array]
+    jax: Any, graph: Graph, arrays: Sequence[Array], tested: Collection[Node] = ()
 ) -> tuple[list[Array], list[Array], Array, list[tuple[Node, Array]]]:
     """A graph on arrays for its inputs and states: results, new states, whether all tests of indices hold, and these.
 
-    Where one does not hold, all states stay as they are.
+    Where one does not hold, all states stay as they are. The indices of `tested` nodes are in range.
     """
-    jnp, tracer = jax.numpy, Tracer(jax)
+    jnp, tracer = jax.numpy, Tracer(jax, tested)
     env: dict[Value, Array] = dict(zip((*graph.inputs, *graph.states), arrays, strict=True))
     tracer.run(graph.nodes, env)
     holds = tracer.holds()

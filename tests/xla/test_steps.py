@@ -1,0 +1,127 @@
+"""Steps on XLA: the numbers of other engines, states that stay in its arrays, and errors that leave them as they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphls
+from graphls import Parameter, Tensor, nn, ops
+from graphls.ir.errors import GraphIndexError
+
+pytest.importorskip("jax")
+
+X = np.random.default_rng(0).normal(size=(32, 20)).astype(np.float32)
+LABELS = np.random.default_rng(1).integers(0, 10, 32).astype(np.int32)
+
+
+class Counted(nn.Cell):
+    """The rows of a table at some indices, and how often it was asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = Parameter(np.arange(12, dtype=np.float32).reshape(4, 3), name="table")
+        self.count = Parameter(np.zeros((), np.int64), name="count", requires_grad=False)
+
+    def construct(self, indices: Any) -> Any:
+        self.count = self.count + 1
+        self.table = self.table + 1
+        return ops.gather(self.table, indices, 0)
+
+
+def trained(engine: str, precision: str, scale: float = 2.0**20) -> list[tuple[float, bool, float]]:
+    """Losses, overflow flags and scales of eight steps."""
+    graphls.set_seed(1)
+    net = nn.SequentialCell(nn.Dense(20, 64), nn.ReLU(), nn.Dense(64, 10))
+    if precision == "float16":
+        net.to_float(graphls.float16)
+    loss = nn.WithLossCell(net, nn.SoftmaxCrossEntropyWithLogits(sparse=True, reduction="mean"))
+    optimizer = nn.Momentum(net.trainable_params(), 0.1, 0.9)
+    cell = nn.TrainOneStepWithLossScaleCell(loss, optimizer, nn.DynamicLossScaleUpdateCell(scale, 2, 3))
+    step = graphls.compile(cell, X, LABELS, engine=engine)
+    assert {segment.engine for segment in step.plan.segments} == {engine}
+    return [tuple(np.asarray(v.asnumpy()).item() for v in step(X, LABELS)) for _ in range(8)]  # type: ignore[misc]
+
+
+@pytest.mark.filterwarnings("ignore:Gradients in float32")
+@pytest.mark.parametrize("precision", ["float32", "float16"])
+def test_losses_flags_and_scales_are_those_of_the_interpreter(precision: str) -> None:
+    here, there = trained("xla", precision), trained("numpy", precision)
+    assert [r[1:] for r in here] == [r[1:] for r in there]
+    np.testing.assert_allclose([r[0] for r in here], [r[0] for r in there], rtol=1e-6 if precision == "float32" else 2e-3)
+    assert any(r[1] for r in here) == (precision == "float16")
+
+
+def test_states_are_written_at_each_step_and_shared_with_other_engines() -> None:
+    cell = Counted()
+    indices = np.array([0, -1], np.int32)
+    here, there = (graphls.compile(cell, indices, engine=engine) for engine in ("xla", "onnxruntime"))
+    for number, step in enumerate((here, here, there, here), 1):
+        np.testing.assert_array_equal(step(indices).asnumpy(), np.array([[0, 1, 2], [9, 10, 11]], np.float32) + number)
+        assert cell.count.asnumpy() == number
+    before = cell.table.asnumpy()
+    here(indices)
+    assert before[0, 0] == 4  # what was read stays, though the step writes in place
+    cell.table.set_data(Tensor(np.zeros((4, 3), np.float32)))
+    np.testing.assert_array_equal(here(indices).asnumpy(), np.ones((2, 3), np.float32))
+
+
+@pytest.mark.parametrize("is_computed", [False, True])
+def test_an_index_out_of_range_is_an_error_that_changes_nothing(is_computed: bool) -> None:
+    cell = Counted()
+
+    class Computed(nn.Cell):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = cell
+
+        def construct(self, indices: Any) -> Any:
+            return self.inner(indices + 1 if is_computed else indices.reshape(2))
+
+    step = graphls.compile(Computed(), np.zeros(2, np.int64), engine="xla")
+    step(np.array([0, 1], np.int64))
+    before = cell.table.asnumpy(), cell.count.asnumpy()
+    for wrong in (4, -6):
+        with pytest.raises(GraphIndexError, match=r"gather could not run: an index is out of range.*test_steps.py:\d+"):
+            step(np.array([0, wrong], np.int64))
+        np.testing.assert_array_equal(cell.table.asnumpy(), before[0])
+        assert cell.count.asnumpy() == before[1]
+    step(np.array([2, -5 if is_computed else -4], np.int64))
+    assert cell.count.asnumpy() == before[1] + 1
+
+
+def test_random_numbers_are_those_of_other_engines() -> None:
+    x = np.ones((4, 50), np.float32)
+    results = []
+    for engine in ("xla", "onnxruntime"):
+        graphls.set_seed(7)
+        step = graphls.compile(nn.Dropout(p=0.3).set_train(), x, engine=engine)
+        results.append([step(x).asnumpy() for _ in range(3)])
+    for here, there in zip(*results, strict=True):
+        np.testing.assert_array_equal(here, there)
+    assert not np.array_equal(results[0][0], results[0][1])
+
+
+def test_host_calls_run_between_programs() -> None:
+    seen: list[float] = []
+
+    def doubled(x: np.ndarray) -> np.ndarray:
+        seen.append(float(x.sum()))
+        return x * 2
+
+    x = np.arange(3, dtype=np.float32)
+    step = graphls.compile(lambda v: ops.exp(ops.pure_callback(doubled, Tensor(x), v + 1)), x, engine="xla")
+    np.testing.assert_allclose(step(x).asnumpy(), np.exp(2 * (x + 1)), rtol=1e-6)
+    assert seen == [6.0]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "int64", "uint64", "float16", "bfloat16", "bool", "int8"])
+def test_inputs_and_results_keep_their_dtypes(dtype: str) -> None:
+    x = np.array([[1, 0, 3], [0, 5, 100]]).astype(getattr(graphls, dtype if dtype != "bool" else "bool_").numpy)
+    step = graphls.compile(lambda x: (x, ops.transpose(x, (1, 0))), x, engine="xla")
+    same, turned = (result.asnumpy() for result in step(x))
+    np.testing.assert_array_equal(same, x)
+    np.testing.assert_array_equal(turned, x.T)
+    assert same.dtype == x.dtype
