@@ -8,6 +8,7 @@ from typing import Any
 from graphls.ir.graph import Graph, Node, Value
 from graphls.ir.types import Type, uint32
 from graphls.runtime.lowering.types import exchanged
+from graphls.runtime.xla.entry import Compiled, ProgramEntry
 from graphls.runtime.xla.tracing import traced
 
 OPTIONS = {"xla_allow_excess_precision": False}
@@ -31,19 +32,37 @@ class Program:
         self.kinds = {v: exchanged(v.type) if v in boundary else v.type for v in graph.inputs}
         self.result_casts = [exchanged(v.type).dtype.numpy if v in boundary else None for v in graph.outputs]
         self.sharding = jax.sharding.SingleDeviceSharding(device)
-        with jax.enable_x64(True):
-            self.compiled = self._lowered().compile(OPTIONS)
+        places = {v: len(graph.inputs) + i for i, v in enumerate(graph.states)}
+        self.donated = [places[write.state] for write in graph.writes if write.in_place]
+        self.compiled = self._opened(device)
         # The public call is a function of Python, in which a Ctrl-C could land after the states are donated.
         call = self.compiled._executable.create_cpp_call(self.compiled._params)
         self.call = call or self.compiled
+
+    def _opened(self, device: Any) -> Any:
+        """The program, from the compile cache or compiled now."""
+        graph = self.graph
+        entry = ProgramEntry(self.jax, graph, [device], **self._facts())
+        with self.jax.enable_x64(True):
+            cached = entry.read(len(graph.inputs) + len(graph.states), len(graph.writes) + len(graph.outputs) + 2)
+            if cached is not None:
+                self.checks = cached.checks
+                return cached.program
+            program = self._lowered().compile(OPTIONS)
+        entry.write(Compiled(program, self.checks))
+        return program
+
+    def _facts(self) -> dict[str, object]:
+        """What the program depends on besides its graph and devices."""
+        kinds, tested = [*map(str, self.kinds.values())], [node.outputs[0].name for node in self.tested]
+        ends = {"inputs": kinds, "results": [*map(str, self.result_casts)], "donated": self.donated}
+        return {"options": OPTIONS, "tested": tested, **ends}
 
     def _lowered(self) -> Any:
         graph, jax = self.graph, self.jax
         kinds = [*map(as_words, self.kinds.values()), *(v.type for v in graph.states)]
         shapes = [jax.ShapeDtypeStruct(t.shape, t.dtype.numpy, sharding=self.sharding) for t in kinds]
-        places = {v: len(graph.inputs) + i for i, v in enumerate(graph.states)}
-        donated = [places[write.state] for write in graph.writes if write.in_place]
-        jitted = jax.jit(self._function, donate_argnums=donated, keep_unused=True, out_shardings=self.sharding)
+        jitted = jax.jit(self._function, donate_argnums=self.donated, keep_unused=True, out_shardings=self.sharding)
         with jax.default_matmul_precision("highest"):
             return jitted.lower(*shapes)
 
