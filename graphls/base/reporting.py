@@ -21,7 +21,7 @@ from graphls.base.errors import (
     GraphValueError,
 )
 from graphls.base.location import Location, is_own, line_of, user_location
-from graphls.base.tracebacks import are_full
+from graphls.base.tracebacks import are_full, chain
 
 Result = TypeVar("Result")
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -95,11 +95,9 @@ def load_package(name: str, subject: str, install: str) -> Any:
         raise GraphRuntimeError(f"{subject} {fault} ({reason}); run {install}.") from None
 
 
-def was_interrupted(error: BaseException | None) -> bool:
+def was_interrupted(error: BaseException) -> bool:
     """Whether an error was caused by a Ctrl-C."""
-    while error is not None and not isinstance(error, KeyboardInterrupt):
-        error = error.__cause__ or error.__context__
-    return error is not None
+    return any(isinstance(each, KeyboardInterrupt) for each in chain(error))
 
 
 RAW: dict[Any, type[GraphlsError]] = {

@@ -62,7 +62,7 @@ def _left_out(count: int) -> str:
 @contextmanager
 def folded(error: BaseException) -> Iterator[int]:
     """Remove the frames of graphls from an error and its causes within the block; yields how many there were."""
-    before = [(each, each.__traceback__) for each in _chain(error)]
+    before = [(each, each.__traceback__) for each in chain(error)]
     short = [_without_own(each) for each, _ in before]
     try:
         for (each, _), frames in zip(before, short, strict=True):
@@ -73,8 +73,8 @@ def folded(error: BaseException) -> Iterator[int]:
             each.__traceback__ = trace
 
 
-def _chain(error: BaseException) -> list[BaseException]:
-    """An error and those that led to it."""
+def chain(error: BaseException) -> list[BaseException]:
+    """An error and those that led to it, each once: an error whose cause was raised while it was handled is its own."""
     errors: list[BaseException] = []
     waiting: list[BaseException | None] = [error]
     while waiting:

@@ -17,6 +17,7 @@ import pytest
 import graphls
 from graphls import nn, ops
 from graphls.base import tracebacks
+from graphls.base.reporting import was_interrupted
 from graphls.base.tracebacks import folded, folding, show_in_notebook
 from graphls.primitives import FloatElementwise, f32, sample
 from graphls.testing import check_primitive
@@ -123,6 +124,22 @@ def test_a_test_that_fails_and_a_control_c_are_no_defects() -> None:
 
     error = caught(lambda: nn.SequentialCell(nn.ReLU()).apply(in_graphls(interrupt)))
     assert isinstance(error, KeyboardInterrupt) and set(files(shown(error))) == {"test_tracebacks.py"}
+
+
+def test_an_error_that_is_its_own_cause() -> None:
+    """As the errors of libraries that take frames out of tracebacks: the loop over causes ends."""
+    error, cause = RuntimeError("raised again"), ValueError("raised while it was handled")
+    error.__cause__, cause.__context__ = cause, error
+    assert not was_interrupted(error)
+    assert "raised again" in "".join(traceback.format_exception(error))
+    cause.__cause__ = KeyboardInterrupt()
+    assert was_interrupted(error) and was_interrupted(cause)
+
+
+def test_a_control_c_behind_an_error_with_another_cause() -> None:
+    error = RuntimeError("cannot be loaded")
+    error.__cause__, error.__context__ = ValueError("a cause"), KeyboardInterrupt()
+    assert was_interrupted(error)
 
 
 def test_the_environment_asks_for_all(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
