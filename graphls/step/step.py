@@ -207,6 +207,27 @@ class Compiled(Dependent):
         checked(write_bundle, source, folder, inputs, outputs, loops)
         return folder
 
+    def export_stablehlo(self, path: str | os.PathLike[str], platforms: Sequence[str] | None = None) -> Path:
+        """Write the step as a portable program of StableHLO, which JAX runs without graphls, and return its path.
+
+        `jax.export.deserialize` reads it. It takes inputs and states as dicts by name, and returns outputs and states
+        as dicts, and whether all indices were in range: `outputs, states, in_range = program.call(inputs, states)`.
+        The file with `.json` behind the name has the names, dtypes and shapes, their order in the flat function, and
+        the random arrays, which are inputs. `platforms` are among "cpu", "cuda", "rocm" and "tpu"; by default, the
+        program is for CPUs, NVIDIA's GPUs and TPUs, where JAX can lower the step for them. See docs/export.md.
+
+        Raises GraphRuntimeError where JAX is not installed, GraphValueError, with the line, for a step that calls
+        Python or other ranks, GraphFileError where a file cannot be written, and GraphTypeError for a path that is
+        neither a string nor a path.
+        """
+        from graphls.step.export import step_model
+        from graphls.step.export.stablehlo import Source, write_stablehlo
+
+        cell, file = next(iter(self._traced.cells), None), as_path(path)
+        source = Source(step_model.graph_of(self._step), cell, self._traced.outputs, is_place)
+        checked(write_stablehlo, source, file, platforms)
+        return file
+
     def show(
         self, path: str | os.PathLike[str] = "step.html", profile: Profile | None = None,
         values: Recording | None = None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from graphls.base.errors import GraphRuntimeError
@@ -10,15 +11,25 @@ from graphls.runtime.devices import Cuda, kind_of
 PLATFORMS = {"cpu": "cpu", "cuda": "gpu"}
 """The platform of JAX for each kind of device."""
 
+OPTIONS = {"xla_allow_excess_precision": False}
+"""Options of the compiler: 16-bit floats are rounded after each operation, as the graph says."""
 
-def load_jax() -> Any:
-    """The module; raises GraphRuntimeError where it is not installed."""
+
+def load_jax(wanted_by: str = "The engine 'xla'") -> Any:
+    """The module; raises GraphRuntimeError, with what needs it, where it is not installed."""
     try:
         import jax
     except ImportError as error:
-        text = "The engine 'xla' needs JAX; install it with `pip install graphls[xla]`, or graphls[xla-cuda] for a GPU"
+        text = f"{wanted_by} needs JAX; install it with `pip install graphls[xla]`, or graphls[xla-cuda] for a GPU"
         raise GraphRuntimeError(f"{text} ({error}).") from None
     return jax
+
+
+def portable(function: Any, types: Sequence[Any], platforms: Sequence[str]) -> Any:
+    """A jitted function as a portable program for some platforms, of which no device needs to be there."""
+    from jax import export
+
+    return export.export(function, platforms=tuple(platforms))(*types)
 
 
 def version() -> str:

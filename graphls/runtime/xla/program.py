@@ -9,10 +9,8 @@ from graphls.ir.graph import Graph, Node, Value
 from graphls.ir.types import Type, uint32
 from graphls.runtime.lowering.types import exchanged
 from graphls.runtime.xla.entry import Compiled, ProgramEntry
+from graphls.runtime.xla.library import OPTIONS
 from graphls.runtime.xla.tracing import traced
-
-OPTIONS = {"xla_allow_excess_precision": False}
-"""Options of the compiler: 16-bit floats are rounded after each operation, as the graph says."""
 
 
 class Program:

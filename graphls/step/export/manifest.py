@@ -14,6 +14,7 @@ from typing import Any
 
 from graphls.base.errors import GraphTypeError, GraphValueError
 from graphls.base.files.files import open_file, parse_json
+from graphls.ir.graph import Node
 
 FORMAT, VERSION = "graphls bundle", 1
 MANIFEST, MODEL, PREDICT, IR, STATES = "step.json", "step.onnx", "predict.onnx", "step.ir", "state.safetensors"
@@ -57,6 +58,18 @@ class Draw(Port):
     state: str = ""
     site: int = 0
     options: dict[str, float] = field(default_factory=dict)
+
+
+def draw_of(node: Node, port: Port) -> Draw:
+    """The random input that a node is in a written step."""
+    state, attrs = node.inputs[0].name, dict(node.attrs)
+    site = attrs.pop("site") % 2**64
+    if "?" in port.shape:
+        message = f"The size of {node.primitive.name} follows from the number of rows in a way that no loop knows"
+        raise GraphValueError(f"{message}; export the step without any_rows.").at(node.loc)
+    options = {key: value for key, value in attrs.items() if isinstance(value, (int, float)) and key != "size"}
+    kind = node.primitive.name.removeprefix("random_")
+    return Draw(**vars(port), kind=kind, state=state, site=site, options=options)
 
 
 @dataclass(frozen=True)
@@ -113,6 +126,11 @@ def dump(manifest: Manifest) -> str:
     """The text of `step.json`."""
     table = {"format": FORMAT, "version": VERSION, **asdict(manifest)}
     table["random"] = {"algorithm": ALGORITHM, "draws": table["random"]}
+    return indented(table)
+
+
+def indented(table: Mapping[str, Any]) -> str:
+    """The text of a table in JSON, with its innermost lists and objects in one line each."""
     return _INNERMOST.sub(lambda match: re.sub(r"\n\s*", " ", match[0]), json.dumps(table, indent=1)) + "\n"
 
 

@@ -21,7 +21,7 @@ from graphls.runtime.lowering.protos import renamed
 from graphls.runtime.lowering.types import exchanged
 from graphls.runtime.lowering.weights import write_model
 from graphls.step.export import manifest as bundle
-from graphls.step.export.manifest import IR, MANIFEST, MODEL, STATES, Draw, Manifest, Port, State, dump, structure_of
+from graphls.step.export.manifest import IR, MANIFEST, MODEL, STATES, Manifest, State, dump, structure_of
 from graphls.step.export.names import NEXT, chosen, input_names, output_names
 from graphls.step.export.predict import Prediction, ReadPrediction, ports_of
 
@@ -105,20 +105,9 @@ def _manifest(source: Source, names: _Names, model: ModelProto, folder: Path) ->
         outputs=tuple(ports[name] for name in names.outputs),
         results=structure_of(source.results, source.is_tensor),
         states=tuple(State(**vars(ports[name]), next=names.next.get(name)) for name in names.types),
-        random=tuple(_draw(node, ports[name]) for node, name in source.lowered.host),
+        random=tuple(bundle.draw_of(node, ports[name]) for node, name in source.lowered.host),
         schedules=_schedules(names.types),
     )
-
-
-def _draw(node: Node, port: Port) -> Draw:
-    state, attrs = node.inputs[0].name, dict(node.attrs)
-    site = attrs.pop("site") % 2**64
-    if "?" in port.shape:
-        message = f"The size of {node.primitive.name} follows from the number of rows in a way that no loop knows"
-        raise GraphValueError(f"{message}; export the step without any_rows.").at(node.loc)
-    options = {key: value for key, value in attrs.items() if isinstance(value, (int, float)) and key != "size"}
-    kind = node.primitive.name.removeprefix("random_")
-    return Draw(**vars(port), kind=kind, state=state, site=site, options=options)
 
 
 def _schedules(types: Mapping[str, Type]) -> dict[str, str | None]:
