@@ -37,6 +37,7 @@ from graphls.train import Model
 
 X = np.linspace(-1, 1, 32 * 64, dtype=np.float32).reshape(32, 64)
 Y = np.zeros((32, 128), np.float32)
+OTHERS = ("onednn", "xla")
 TODAY = "2026-01-02"
 
 
@@ -82,7 +83,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 @pytest.fixture(autouse=True)
 def installed(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """The registered engines: those of this file instead of those that may be installed."""
-    others = {name: engine for name, engine in engines._engines.items() if name != "onednn"}
+    others = {name: engine for name, engine in engines._engines.items() if name not in OTHERS}
     registered = {**others, "picky": Picky(), "absent": Absent(), "rapid": Rapid()}
     monkeypatch.setattr(engines, "_engines", registered)
     return registered
