@@ -11,6 +11,7 @@ from graphls.ir.graph import Value
 from graphls.ir.types import Type, float16, float64, int16, int32, int64, uint8
 from graphls.primitives.elementary import floor, square_root, with_sign_of
 from graphls.primitives.emitter import Emitter
+from graphls.primitives.namespaces import namespace
 from graphls.primitives.primitive import Array, Elementwise, FloatElementwise, f32, no_gradient, of, sample
 
 PAIRS = (
@@ -208,7 +209,10 @@ class FloorDiv(Elementwise):
     vjp = no_gradient
 
     def numpy(self, x: Array, y: Array) -> Array:
-        return np.floor(np.divide(x, y)) if x.dtype.kind == "f" else np.floor_divide(x, y)
+        return namespace(x).floor(x / y) if x.dtype.kind == "f" else x // y
+
+    def xla(self, jax: Any, x: Array, y: Array) -> Any:
+        return _unless_by_zero(jax, self.numpy(x, y), y)
 
     def onnx(self, e: Emitter, x: str, y: str) -> str:
         if e.in_types[0].dtype.is_float:
@@ -227,12 +231,17 @@ class TruncateDiv(Elementwise):
     samples = _QUOTIENTS
     vjp = no_gradient
 
-    def numpy(self, x: Array, y: Array) -> Array:
+    def numpy(self, x: Array, y: Array) -> Any:
         if x.dtype.kind == "f":
-            return np.asarray(np.trunc(np.divide(x, y)))
+            return namespace(x).trunc(x / y)
         quotient = np.floor_divide(x, y)
         has_remainder = (np.fmod(x, y) != 0) & (y != 0)
         return np.asarray(quotient + ((x < 0) != (y < 0)) * has_remainder.astype(x.dtype), x.dtype)
+
+    def xla(self, jax: Any, x: Array, y: Array) -> Any:
+        if x.dtype.kind == "f":
+            return self.numpy(x, y)
+        return _unless_by_zero(jax, jax.lax.div(*jax.numpy.broadcast_arrays(x, y)), y)
 
     def onnx(self, e: Emitter, x: str, y: str) -> str:
         if not e.in_types[0].dtype.is_float:
@@ -248,6 +257,9 @@ class Mod(Elementwise):
     integer_gradient = "whole"
     samples = _QUOTIENTS
     numpy = np.mod
+
+    def xla(self, jax: Any, x: Array, y: Array) -> Any:
+        return _unless_by_zero(jax, jax.numpy.mod(x, y), y)
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value, out: Value) -> Any:
         """The quotient of a number by an infinity of the opposite sign is -1; float division would give -0.0."""
@@ -278,6 +290,9 @@ class Fmod(Elementwise):
     )
     numpy = np.fmod
 
+    def xla(self, jax: Any, x: Array, y: Array) -> Any:
+        return _unless_by_zero(jax, jax.numpy.fmod(x, y), y)
+
     def vjp(self, e: Builder, g: Value, x: Value, y: Value, out: Value) -> Any:
         ratio = e.div(x, y)
         quotient = e.mul(e.sign(ratio), e.floor(e.abs(ratio)))
@@ -289,6 +304,11 @@ class Fmod(Elementwise):
         divisor = _safe(e, y)
         remainder = e.Sub(x, e.Mul(e.Div(x, divisor), divisor))  # the kernel of Mod divides as doubles
         return e.Where(e.Equal(divisor, y), remainder, e.scalar(0))
+
+
+def _unless_by_zero(jax: Any, result: Array, y: Array) -> Any:
+    """A quotient or remainder by y, of integers 0 where y is, for which XLA has -1 or the dividend."""
+    return result if y.dtype.kind == "f" else jax.numpy.where(y == 0, np.zeros((), y.dtype), result)
 
 
 def _of_integers(e: Emitter, x: str, y: str, quotient: str) -> str:

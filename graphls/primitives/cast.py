@@ -11,6 +11,7 @@ from graphls.ir.build import Builder
 from graphls.ir.graph import Value
 from graphls.ir.types import TOKEN, DType, Type, bool_, float16, float32, float64, int32, int64
 from graphls.primitives.emitter import Emitter
+from graphls.primitives.namespaces import namespace
 from graphls.primitives.primitive import Array, FloatElementwise, Primitive, f32, of, sample
 
 
@@ -92,12 +93,13 @@ class FakeQuantize(FloatElementwise):
     def infer(self, *types: Type, steps: int = 255) -> Type:
         return super().infer(*types)
 
-    def numpy(self, x: Array, low: Array, high: Array, steps: int = 255) -> Array:
+    def numpy(self, x: Array, low: Array, high: Array, steps: int = 255) -> Any:
+        xp = namespace(x, low, high)
         with np.errstate(all="ignore"):
             scale = (high - low) / x.dtype.type(steps)
-            scale = np.where(scale > 0, scale, np.ones((), x.dtype))
-            zero = np.clip(np.rint(-low / scale), 0, steps)
-            return np.asarray((np.clip(np.rint(x / scale) + zero, 0, steps) - zero) * scale)
+            scale = xp.where(scale > 0, scale, np.ones((), x.dtype))
+            zero = xp.clip(xp.rint(-low / scale), 0, steps)
+            return (xp.clip(xp.rint(x / scale) + zero, 0, steps) - zero) * scale
 
     def vjp(self, e: Builder, g: Value, x: Value, low: Value, high: Value, y: Value, steps: int = 255) -> Any:
         width = e.div(e.sub(high, low), e.constant(steps, x.type.dtype))

@@ -13,6 +13,7 @@ from graphls.ir.graph import Value
 from graphls.ir.types import Type, float32, int32, int64, uint8
 from graphls.primitives.arithmetic import INTEGERS, PAIRS
 from graphls.primitives.emitter import Emitter
+from graphls.primitives.namespaces import namespace
 from graphls.primitives.primitive import (
     Array,
     Elementwise,
@@ -56,7 +57,7 @@ class OneOfTwo(Elementwise, abstract=True):
     integer_gradient = "divided"
     session_from = 1 << 19
     samples = (*PAIRS, *INTEGERS, sample(f32(2, 3), f32(3), ties="first"))
-    function: ClassVar[np.ufunc]
+    function: ClassVar[str]
     operator: ClassVar[str]
     wins: ClassVar[str]
     loses: ClassVar[str]
@@ -66,7 +67,7 @@ class OneOfTwo(Elementwise, abstract=True):
         return super().infer(*types)
 
     def numpy(self, x: Array, y: Array, ties: str = "shared") -> Any:
-        return self.function(x, y)
+        return getattr(namespace(x, y), self.function)(x, y)
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value, out: Value, ties: str = "shared") -> Any:
         if ties == "first":
@@ -80,13 +81,13 @@ class OneOfTwo(Elementwise, abstract=True):
 class Maximum(OneOfTwo):
     """The larger of x and y, broadcasting, nan where either is; see `OneOfTwo` for ties."""
 
-    function, operator, wins, loses = np.maximum, "Max", "greater", "less"
+    function, operator, wins, loses = "maximum", "Max", "greater", "less"
 
 
 class Minimum(OneOfTwo):
     """The smaller of x and y, broadcasting, nan where either is; see `OneOfTwo` for ties."""
 
-    function, operator, wins, loses = np.minimum, "Min", "less", "greater"
+    function, operator, wins, loses = "minimum", "Min", "less", "greater"
 
 
 def _shared(e: Builder, g: Value, x: Value, y: Value, x_loses: str, y_loses: str) -> tuple[Value, Value]:
@@ -117,7 +118,6 @@ class Extreme(Reduction, abstract=True):
         sample(of(int32, 2, 3), axis=(0,)),
         sample(of(int64, 5)),
     )
-    function: ClassVar[np.ufunc]
     operator: ClassVar[str]
 
     def infer(self, x: Type, axis: Axes = None, keepdims: bool = False, ties: str = "shared") -> Type:
@@ -128,8 +128,8 @@ class Extreme(Reduction, abstract=True):
             raise GraphValueError(f"{self.name} finds the first of equal elements along one axis, not {axis}.")
         return super().infer(x, axis, keepdims)
 
-    def numpy(self, x: Array, axis: Axes = None, keepdims: bool = False, ties: str = "shared") -> Array:
-        return np.asarray(self.function.reduce(x, axis=axis, keepdims=keepdims))
+    def numpy(self, x: Array, axis: Axes = None, keepdims: bool = False, ties: str = "shared") -> Any:
+        return getattr(x, self.name)(axis=axis, keepdims=keepdims)
 
     def onnx(self, e: Emitter, x: str, axis: Axes = None, keepdims: bool = False, ties: str = "shared") -> str:
         return _with_nans(e, self.operator, x, axis, keepdims)
@@ -154,13 +154,13 @@ def _is_first(e: Builder, name: str, x: Value, axis: Axes) -> Any:
 class Max(Extreme):
     """The largest number along axes, nan where one is; see `Extreme` for ties."""
 
-    function, operator = np.maximum, "ReduceMax"
+    operator = "ReduceMax"
 
 
 class Min(Extreme):
     """The smallest number along axes, nan where one is; see `Extreme` for ties."""
 
-    function, operator = np.minimum, "ReduceMin"
+    operator = "ReduceMin"
 
 
 def _with_nans(e: Emitter, operator: str, x: str, axis: Axes, keepdims: bool) -> str:
@@ -250,8 +250,8 @@ def _first(e: Emitter, mask: str, axis: int, keepdims: bool) -> str:
 class Argmax(Position):
     """The position of the largest number along an axis, the first of equal ones or of nans, as int64."""
 
-    def numpy(self, x: Array, axis: int, keepdims: bool = False) -> Array:
-        return np.asarray(np.argmax(x, axis=axis, keepdims=keepdims))
+    def numpy(self, x: Array, axis: int, keepdims: bool = False) -> Any:
+        return x.argmax(axis=axis, keepdims=keepdims)
 
     def onnx(self, e: Emitter, x: str, axis: int, keepdims: bool = False) -> str:
         return _position(e, "ArgMax", x, axis, keepdims)
@@ -260,8 +260,8 @@ class Argmax(Position):
 class Argmin(Position):
     """The position of the smallest number along an axis, the first of equal ones or of nans, as int64."""
 
-    def numpy(self, x: Array, axis: int, keepdims: bool = False) -> Array:
-        return np.asarray(np.argmin(x, axis=axis, keepdims=keepdims))
+    def numpy(self, x: Array, axis: int, keepdims: bool = False) -> Any:
+        return x.argmin(axis=axis, keepdims=keepdims)
 
     def onnx(self, e: Emitter, x: str, axis: int, keepdims: bool = False) -> str:
         return _position(e, "ArgMin", x, axis, keepdims)

@@ -26,6 +26,7 @@ from graphls.primitives.elementary import (
     square_root,
 )
 from graphls.primitives.emitter import Emitter
+from graphls.primitives.namespaces import namespace
 from graphls.primitives.primitive import Array, FloatElementwise, f32, no_gradient, of, sample
 
 _ANY = (sample(f32(2, 3)), sample(f32()), sample(f32(0, 2)))
@@ -88,9 +89,10 @@ class Sigmoid(FloatElementwise):
     session_from = 1 << 17
     samples = (*_ANY, sample(of(float64, 5), low=-800.0, high=800.0, gradient=False))
 
-    def numpy(self, x: Array) -> Array:
-        small = np.exp(-np.abs(x))
-        return np.asarray(np.exp(np.minimum(x, 0)) / (1 + small))
+    def numpy(self, x: Array) -> Any:
+        xp = namespace(x)
+        small = xp.exp(-abs(x))
+        return xp.exp(xp.minimum(x, 0)) / (1 + small)
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
         return e.mul(g, e.mul(y, e.sub(1.0, y)))
@@ -107,6 +109,9 @@ class Erf(FloatElementwise):
 
     def numpy(self, x: Array) -> Array:
         return np.asarray(_erf(x), dtype=x.dtype)
+
+    def xla(self, jax: Any, x: Array) -> Any:
+        return jax.lax.erf(x)
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
         slope = e.mul(e.exp(e.neg(e.square(x))), 2 / math.sqrt(math.pi))
@@ -129,8 +134,9 @@ class Rsqrt(FloatElementwise):
     session_from = 1 << 19
     samples = _POSITIVE
 
-    def numpy(self, x: Array) -> Array:
-        return np.asarray(np.reciprocal(np.sqrt(x)))
+    def numpy(self, x: Array) -> Any:
+        xp = namespace(x)
+        return xp.reciprocal(xp.sqrt(x))
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
         return e.mul(e.mul(g, -0.5), e.mul(y, e.square(y)))
@@ -178,8 +184,8 @@ class Relu(FloatElementwise):
     samples = (sample(f32(2, 3), low=0.1), sample(f32(7), low=-2, high=-0.1), sample(f32(0, 2)))
     onnx = "Relu"
 
-    def numpy(self, x: Array) -> Array:
-        return np.maximum(x, np.zeros((), x.dtype))
+    def numpy(self, x: Array) -> Any:
+        return namespace(x).maximum(x, np.zeros((), x.dtype))
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
         return e.relu_gradient(g, y)
@@ -213,8 +219,8 @@ class Softplus(FloatElementwise):
         sample(of(float64, 5), low=10.0, high=800.0),
     )
 
-    def numpy(self, x: Array) -> Array:
-        return np.asarray(np.logaddexp(x, np.zeros((), x.dtype)))
+    def numpy(self, x: Array) -> Any:
+        return namespace(x).logaddexp(x, np.zeros((), x.dtype))
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
         return e.mul(g, e.sigmoid(x))
@@ -277,6 +283,9 @@ class Erfc(FloatElementwise):
     def numpy(self, x: Array) -> Array:
         return np.asarray(_erfc(x), dtype=x.dtype)
 
+    def xla(self, jax: Any, x: Array) -> Any:
+        return jax.lax.erfc(x)
+
     def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
         slope = e.mul(e.exp(e.neg(e.square(x))), -2 / math.sqrt(math.pi))
         return e.mul(g, slope)
@@ -320,6 +329,9 @@ class Erfinv(FloatElementwise):
             residual = np.where(size < 0.5, _array(_erf(y)) - size, 1 - size - _array(_erfc(y)))
             y = y - residual * (math.sqrt(math.pi) / 2 * np.exp(y * y))
         return np.asarray(np.copysign(np.where(size == 1, np.inf, y), x), x.dtype)
+
+    def xla(self, jax: Any, x: Array) -> Any:
+        return jax.lax.erf_inv(x)
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
         return e.mul(g, e.mul(e.exp(e.square(y)), math.sqrt(math.pi) / 2))

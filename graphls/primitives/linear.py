@@ -52,7 +52,12 @@ class Matmul(Primitive):
 
     def numpy(self, a: Array, b: Array, transpose_a: bool = False, transpose_b: bool = False) -> Array:
         a = a.swapaxes(-1, -2) if transpose_a else a
-        return np.asarray(np.matmul(a, b.swapaxes(-1, -2) if transpose_b else b))
+        return a @ (b.swapaxes(-1, -2) if transpose_b else b)
+
+    def xla(self, jax: Any, a: Array, b: Array, transpose_a: bool = False, transpose_b: bool = False) -> Any:
+        """Processors with units for it multiply the 16-bit floats themselves; the sums are of float32."""
+        a, b = a.swapaxes(-1, -2) if transpose_a else a, b.swapaxes(-1, -2) if transpose_b else b
+        return jax.numpy.matmul(a, b, preferred_element_type=jax.numpy.promote_types(a.dtype, np.float32))
 
     def vjp(
         self, e: Builder, g: Value, a: Value, b: Value, y: Value, transpose_a: bool = False, transpose_b: bool = False
@@ -159,7 +164,10 @@ class MatmulAdd(Primitive):
         return product
 
     def numpy(self, a: Array, b: Array, c: Array, transpose_b: bool = False) -> Array:
-        return np.asarray(_MATMUL.numpy(a, b, transpose_b=transpose_b) + c)
+        return _MATMUL.numpy(a, b, transpose_b=transpose_b) + c
+
+    def xla(self, jax: Any, a: Array, b: Array, c: Array, transpose_b: bool = False) -> Any:
+        return _MATMUL.xla(jax, a, b, transpose_b=transpose_b) + c
 
     def vjp(self, e: Builder, g: Value, a: Value, b: Value, c: Value, y: Value, transpose_b: bool = False) -> Any:
         return *_MATMUL.vjp(e, g, a, b, y, transpose_b=transpose_b), e.sum(g, axis=tuple(range(g.type.rank - 1)))
@@ -196,7 +204,7 @@ class Transpose(Primitive):
         return x.with_shape(tuple(x.shape[i] for i in permutation))
 
     def numpy(self, x: Array, permutation: tuple[int, ...]) -> Array:
-        return np.transpose(x, permutation)
+        return x.transpose(permutation)
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value, permutation: tuple[int, ...]) -> Any:
         return e.transpose(g, permutation=tuple(int(i) for i in np.argsort(permutation)))

@@ -12,6 +12,7 @@ from graphls.ir.build import Builder
 from graphls.ir.graph import Value
 from graphls.ir.types import Type, bool_, broadcast_shapes, int8, int32, int64, uint8
 from graphls.primitives.emitter import Emitter
+from graphls.primitives.namespaces import namespace
 from graphls.primitives.primitive import (
     Array,
     Elementwise,
@@ -189,8 +190,8 @@ class Where(Primitive):
         dtype = same_dtype(self.name, x, y)
         return Type(dtype, broadcast_shapes(condition.shape, x.shape, y.shape))
 
-    def numpy(self, condition: Array, x: Array, y: Array) -> Array:
-        return np.where(condition, x, y)
+    def numpy(self, condition: Array, x: Array, y: Array) -> Any:
+        return namespace(condition, x, y).where(condition, x, y)
 
     def vjp(self, e: Builder, g: Value, condition: Value, x: Value, y: Value, out: Value) -> Any:
         zero = e.constant(0.0, g.type.dtype)

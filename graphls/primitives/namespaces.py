@@ -1,8 +1,8 @@
-"""The array namespaces in which NumPy rules compute: NumPy itself, or that of the arrays of another library.
+"""The array namespaces in which NumPy rules compute: NumPy itself, or that of another library's arrays.
 
 A rule that calls `namespace(x).exp(x)` in place of `np.exp(x)` is also the rule for arrays that follow the Python array
-API standard (data-apis.org, 2022, `__array_namespace__`), such as those that JAX traces into a program of XLA. Operators
-and methods of arrays need no namespace, and what is computed from attributes alone stays with NumPy.
+API standard (data-apis.org, 2022, `__array_namespace__`), such as those that JAX traces into a program of XLA.
+Operators and methods of arrays need no namespace, and what is computed from attributes alone stays with NumPy.
 """
 
 from __future__ import annotations

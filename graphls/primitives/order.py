@@ -12,6 +12,7 @@ from graphls.ir.build import Builder
 from graphls.ir.graph import Value
 from graphls.ir.types import Type, bool_, float32, float64, int32, int64, uint8
 from graphls.primitives.emitter import Emitter
+from graphls.primitives.namespaces import namespace
 from graphls.primitives.primitive import (
     Array,
     Primitive,
@@ -48,8 +49,8 @@ class Reverse(Primitive):
         normalise_axes(axes, x.rank)
         return x
 
-    def numpy(self, x: Array, axes: Axes) -> Array:
-        return np.flip(x, axes)
+    def numpy(self, x: Array, axes: Axes) -> Any:
+        return namespace(x).flip(x, axes)
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value, axes: Axes) -> Any:
         return e.reverse(g, axes=axes)
@@ -88,10 +89,11 @@ class TopK(Primitive):
         return x.with_shape(shape), Type(int64, shape)
 
     def numpy(self, x: Array, k: int, axis: int, largest: bool) -> tuple[Array, Array]:
-        key = np.where(np.isnan(x), np.inf, x) if x.dtype.kind == "f" else x
-        order = _falling(key, axis) if largest else np.argsort(key, axis, kind="stable")
-        positions = np.take(order, range(k), axis)
-        return np.take_along_axis(x, positions, axis), positions
+        xp = namespace(x)
+        key = xp.where(x != x, np.inf, x) if x.dtype.kind == "f" else x
+        order = _falling(key, axis) if largest else _rising(key, axis)
+        positions = order.take(np.arange(k), axis)
+        return xp.take_along_axis(x, positions, axis), positions
 
     def vjp(
         self, e: Builder, g: Any, x: Value, values: Value, positions: Value, k: int, axis: int, largest: bool
@@ -116,10 +118,16 @@ class TopK(Primitive):
         return float_elements(*inputs)
 
 
-def _falling(x: Array, axis: int) -> Array:
+def _rising(x: Array, axis: int) -> Any:
+    """A stable argsort, which others than NumPy make by default."""
+    return x.argsort(axis, kind="stable") if namespace(x) is np else x.argsort(axis)
+
+
+def _falling(x: Array, axis: int) -> Any:
     """A stable argsort from the largest to the smallest."""
-    reverse = np.argsort(np.flip(x, axis), axis, kind="stable")
-    return np.flip(x.shape[axis] - 1 - reverse, axis)
+    xp = namespace(x)
+    reverse = _rising(xp.flip(x, axis), axis)
+    return xp.flip(x.shape[axis] - 1 - reverse, axis)
 
 
 def _finite(e: Emitter, key: str) -> str:

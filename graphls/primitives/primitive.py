@@ -212,12 +212,14 @@ class Primitive(Operation):
                 raise mismatch(self, "numpy", listed(actual), f"its type rule says {listed(expected)}")
         return results
 
-    def computed(self, arrays: tuple[Any, ...], attrs: Mapping[str, Any]) -> tuple[Any, ...]:
-        """The results of the NumPy rule, always as a tuple; half inputs are computed in float32."""
+    def computed(
+        self, arrays: tuple[Any, ...], attrs: Mapping[str, Any], rule: Callable[..., Any] | None = None
+    ) -> tuple[Any, ...]:
+        """The results of the NumPy rule, or of another, always as a tuple; half inputs are computed in float32."""
         if self.half != "native":
             arrays = tuple([a.astype(np.float32) if _is_half(a.dtype) else a for a in arrays])
         try:
-            result = self.numpy(*arrays, **attrs)
+            result = (rule or self.numpy)(*arrays, **attrs)
         except Exception as error:
             raise_from_rule(self, "numpy", error)
         return result if isinstance(result, tuple) else (result,)

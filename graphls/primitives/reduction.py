@@ -13,6 +13,7 @@ from graphls.ir.build import Builder
 from graphls.ir.graph import Value
 from graphls.ir.types import Type, bool_, float32, float64, int8, int32, int64, uint8
 from graphls.primitives.emitter import Emitter
+from graphls.primitives.namespaces import namespace
 from graphls.primitives.primitive import (
     Array,
     Primitive,
@@ -117,8 +118,8 @@ class Sum(Reduction):
         require_numbers(self.name, x)
         return super().infer(x, axis, keepdims)
 
-    def numpy(self, x: Array, axis: Axes = None, keepdims: bool = False) -> Array:
-        return np.sum(x, axis=axis, keepdims=keepdims, dtype=x.dtype)
+    def numpy(self, x: Array, axis: Axes = None, keepdims: bool = False) -> Any:
+        return x.sum(axis=axis, keepdims=keepdims, dtype=x.dtype)
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value, axis: Axes = None, keepdims: bool = False) -> Any:
         return e.broadcast_to(restored(e, g, x, axis), shape=x.type.shape)
@@ -142,9 +143,9 @@ class Mean(Reduction):
         require_float(self.name, x)
         return super().infer(x, axis, keepdims)
 
-    def numpy(self, x: Array, axis: Axes = None, keepdims: bool = False) -> Array:
-        total = np.sum(x, axis=axis, keepdims=keepdims)
-        return np.asarray(np.divide(total, np.array(x.size // max(1, total.size) if x.size else 0, x.dtype)))
+    def numpy(self, x: Array, axis: Axes = None, keepdims: bool = False) -> Any:
+        total = x.sum(axis=axis, keepdims=keepdims)
+        return total / np.array(x.size // max(1, total.size) if x.size else 0, x.dtype)
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value, axis: Axes = None, keepdims: bool = False) -> Any:
         part = restored(e, _scaled(e, g, 1 / max(1, _count(x.type, axis))), x, axis)
@@ -190,8 +191,8 @@ class Any_(LogicalReduction):
 
     name = "any"
 
-    def numpy(self, x: Array, axis: Axes = None, keepdims: bool = False) -> Array:
-        return np.asarray(np.any(x, axis=axis, keepdims=keepdims))
+    def numpy(self, x: Array, axis: Axes = None, keepdims: bool = False) -> Any:
+        return x.any(axis=axis, keepdims=keepdims)
 
     def onnx(self, e: Emitter, x: str, axis: Axes = None, keepdims: bool = False) -> str:
         if not e.in_types[0].size:
@@ -202,8 +203,8 @@ class Any_(LogicalReduction):
 class All(LogicalReduction):
     """True where every bool along axes is true; true over none."""
 
-    def numpy(self, x: Array, axis: Axes = None, keepdims: bool = False) -> Array:
-        return np.asarray(np.all(x, axis=axis, keepdims=keepdims))
+    def numpy(self, x: Array, axis: Axes = None, keepdims: bool = False) -> Any:
+        return x.all(axis=axis, keepdims=keepdims)
 
     def onnx(self, e: Emitter, x: str, axis: Axes = None, keepdims: bool = False) -> str:
         if not e.in_types[0].size:
@@ -233,8 +234,8 @@ class Prod(Reduction):
         require_numbers(self.name, x)
         return super().infer(x, axis, keepdims)
 
-    def numpy(self, x: Array, axis: Axes = None, keepdims: bool = False) -> Array:
-        return np.asarray(np.prod(x, axis=axis, keepdims=keepdims, dtype=x.dtype))
+    def numpy(self, x: Array, axis: Axes = None, keepdims: bool = False) -> Any:
+        return x.prod(axis=axis, keepdims=keepdims, dtype=x.dtype)
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value, axis: Axes = None, keepdims: bool = False) -> Any:
         if not x.type.size:
@@ -305,12 +306,13 @@ class Cumsum(Primitive):
         return x
 
     def numpy(self, x: Array, axis: int, exclusive: bool = False, reverse: bool = False) -> Array:
-        x = np.flip(x, axis) if reverse else x
-        y = np.cumsum(x, axis, dtype=x.dtype)
-        y = np.roll(y, 1, axis) if exclusive else y
-        if exclusive and y.size:
-            y[(slice(None),) * (axis % x.ndim) + (0,)] = 0
-        return np.flip(y, axis) if reverse else y
+        xp, before = namespace(x), (slice(None),) * (axis % x.ndim)
+        first, others = (*before, slice(1)), (*before, slice(-1))
+        x = xp.flip(x, axis) if reverse else x
+        y = x.cumsum(axis, dtype=x.dtype)
+        if exclusive:
+            y = xp.concatenate((xp.zeros_like(y[first]), y[others]), axis)
+        return xp.flip(y, axis) if reverse else y
 
     def vjp(
         self, e: Builder, g: Value, x: Value, y: Value, axis: int, exclusive: bool = False, reverse: bool = False

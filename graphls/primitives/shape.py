@@ -14,6 +14,7 @@ from graphls.ir.build import Builder
 from graphls.ir.graph import Value
 from graphls.ir.types import Type, bool_, broadcast_shapes, int32
 from graphls.primitives.emitter import Emitter
+from graphls.primitives.namespaces import namespace
 from graphls.primitives.primitive import Array, Primitive, f32, normalise_axis, of, same_dtype, sample
 
 Shape = tuple[int, ...]
@@ -85,8 +86,8 @@ class BroadcastTo(Primitive):
             raise GraphValueError(f"{x} does not broadcast to the shape {shape}.")
         return x.with_shape(shape)
 
-    def numpy(self, x: Array, shape: Shape) -> Array:
-        return np.broadcast_to(x, shape)
+    def numpy(self, x: Array, shape: Shape) -> Any:
+        return namespace(x).broadcast_to(x, shape)
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value, shape: Shape) -> Any:
         return g
@@ -121,8 +122,8 @@ class Concat(Primitive):
         shape[along] = sum(t.shape[along] for t in arrays)
         return Type(dtype, tuple(shape))
 
-    def numpy(self, *arrays: Array, axis: int) -> Array:
-        return np.concatenate(arrays, axis)
+    def numpy(self, *arrays: Array, axis: int) -> Any:
+        return namespace(*arrays).concatenate(arrays, axis)
 
     def vjp(self, e: Builder, g: Value, *values: Value, axis: int) -> Any:
         arrays, shape = values[:-1], g.type.shape
@@ -208,7 +209,7 @@ class Slice(Primitive):
         return x.with_shape(tuple(map(len, cut(x.shape, starts, stops, steps))))
 
     def numpy(self, x: Array, starts: Shape, stops: Shape, steps: Shape) -> Array:
-        return np.asarray(x[_index(x.shape, starts, stops, steps)])
+        return x[_index(x.shape, starts, stops, steps)]
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value, starts: Shape, stops: Shape, steps: Shape) -> Any:
         return e.slice_gradient(g, shape=x.type.shape, starts=starts, stops=stops, steps=steps)
@@ -252,6 +253,11 @@ class SliceGradient(Primitive):
         result = np.zeros(shape, g.dtype)
         result[_index(shape, starts, stops, steps)] = g
         return result
+
+    def xla(self, jax: Any, g: Array, shape: Shape, starts: Shape, stops: Shape, steps: Shape) -> Any:
+        positions = cut(shape, starts, stops, steps)
+        bounds = [(r[0], n - 1 - r[-1], r.step - 1) if r else (n, 0, 0) for n, r in zip(shape, positions, strict=True)]
+        return jax.lax.pad(g, np.zeros((), g.dtype), bounds)
 
     def vjp(
         self, e: Builder, gg: Value, g: Value, y: Value, shape: Shape, starts: Shape, stops: Shape, steps: Shape

@@ -11,6 +11,7 @@ from graphls.ir.graph import Value
 from graphls.ir.types import Type, float64
 from graphls.primitives.elementary import exponential
 from graphls.primitives.emitter import Emitter
+from graphls.primitives.namespaces import namespace
 from graphls.primitives.primitive import Array, Primitive, f32, normalise_axis, require_float, sample
 from graphls.primitives.reduction import reduced
 
@@ -36,8 +37,8 @@ class AlongAxis(Primitive, abstract=True):
         return x
 
 
-def _shifted(x: Array, axis: int) -> Array:
-    return np.asarray(x - np.max(x, axis=axis, keepdims=True, initial=-np.inf))
+def _shifted(x: Array, axis: int) -> Any:
+    return x - x.max(axis=axis, keepdims=True, initial=-np.inf)
 
 
 class Softmax(AlongAxis):
@@ -47,9 +48,9 @@ class Softmax(AlongAxis):
 
     widened_at = ("auto",)
 
-    def numpy(self, x: Array, axis: int) -> Array:
-        y = np.exp(_shifted(x, axis))
-        return np.asarray(y / np.sum(y, axis=axis, keepdims=True))
+    def numpy(self, x: Array, axis: int) -> Any:
+        y = namespace(x).exp(_shifted(x, axis))
+        return y / y.sum(axis=axis, keepdims=True)
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value, axis: int) -> Any:
         gy = e.mul(g, y)
@@ -70,9 +71,9 @@ class LogSoftmax(AlongAxis):
 
     widened_at = ("auto",)
 
-    def numpy(self, x: Array, axis: int) -> Array:
-        shifted = _shifted(x, axis)
-        return np.asarray(shifted - np.log(np.sum(np.exp(shifted), axis=axis, keepdims=True)))
+    def numpy(self, x: Array, axis: int) -> Any:
+        xp, shifted = namespace(x), _shifted(x, axis)
+        return shifted - xp.log(xp.exp(shifted).sum(axis=axis, keepdims=True))
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value, axis: int) -> Any:
         return e.sub(g, e.mul(e.exp(y), e.sum(g, axis=(axis,), keepdims=True)))

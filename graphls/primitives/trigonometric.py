@@ -13,7 +13,7 @@ from graphls.ir.types import float16, float64
 from graphls.primitives import elementary
 from graphls.primitives.elementary import is_negative, with_sign_of
 from graphls.primitives.emitter import Emitter
-from graphls.primitives.primitive import Array, FloatElementwise, f32, of, sample
+from graphls.primitives.primitive import FloatElementwise, f32, of, sample
 
 _ANY = (sample(f32(2, 3)), sample(f32()), sample(f32(0, 2)), sample(of(float64, 5)))
 _INSIDE = (sample(f32(2, 3), low=-0.9, high=0.9), sample(f32(), low=-0.9, high=0.9), sample(f32(0, 2)))
@@ -113,9 +113,7 @@ class Atan2(FloatElementwise):
         sample(f32(9), f32(), low=-1.0, high=-0.2),
         sample(f32(0, 3), f32(3)),
     )
-
-    def numpy(self, y: Array, x: Array) -> Array:
-        return np.arctan2(y, x)
+    numpy = np.arctan2
 
     def vjp(self, e: Builder, g: Value, y: Value, x: Value, out: Value) -> Any:
         """x and -y over x ** 2 + y ** 2, scaled so that nothing above 1 is squared; 0 at (0, 0)."""

@@ -54,10 +54,16 @@ class Tracer:
             if holds is not HOLDS:
                 self.checks.append((node, holds))
             return tuple(results)
-        if not hasattr(primitive, "xla"):
-            return tuple(primitive.computed(arrays, node.attrs))
-        result = primitive.xla(self.jax, *arrays, **node.attrs)
+        has_own = hasattr(primitive, "xla")
+        rule = partial(primitive.xla, self.jax) if has_own else self._of_numpy(primitive.numpy)
+        if primitive.flops_per_element and not (has_own and primitive.is_product):
+            return tuple(primitive.computed(arrays, node.attrs, rule))
+        result = rule(*arrays, **node.attrs)  # what moves elements, or sums products in 32 bits, takes 16-bit floats
         return result if isinstance(result, tuple) else (result,)
+
+    def _of_numpy(self, rule: Any) -> Any:
+        """A NumPy rule on arrays of JAX, which has functions of its own in place of NumPy's compiled ones."""
+        return getattr(self.jax.numpy, rule.__name__) if isinstance(rule, np.ufunc) else rule
 
     def _region(
         self, node: Node, env: Mapping[Value, Array], index: int, arrays: Sequence[Array]
