@@ -76,11 +76,14 @@ class ArrayPart(BoundStates):
     def invalidate(self, reason: str) -> None:
         """Nothing is written in place."""
 
-    def _is_local(self, buffer: Any) -> bool:
-        return isinstance(buffer, np.ndarray)
+    def _is_fit(self, name: str, buffer: Any) -> bool:
+        return isinstance(buffer, np.ndarray) and buffer.dtype == self.types[name].dtype.numpy
 
-    def _to_local(self, array: Array) -> Array:
+    def _fit(self, name: str, array: Array) -> Any:
         return array
+
+    def _second(self, name: str) -> Any:
+        return self._empty(self.types[name])
 
     def _empty(self, kind: Type) -> Array:
         return checked(empty, kind.shape, kind.dtype.numpy)

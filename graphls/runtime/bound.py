@@ -57,29 +57,16 @@ class BoundStates(ABC):
         """Open again what a fork has closed."""
 
     @abstractmethod
-    def _is_local(self, buffer: Any) -> bool:
-        """Whether a buffer lies on the device of the session."""
-
-    @abstractmethod
-    def _to_local(self, array: np.ndarray[Any, Any]) -> Any:
-        """An array as a buffer on the device of the session."""
-
-    @abstractmethod
-    def _empty(self, kind: Type) -> Any:
-        """A buffer without a value."""
-
     def _is_fit(self, name: str, buffer: Any) -> bool:
         """Whether a state can be bound to this buffer."""
-        is_array = isinstance(buffer, np.ndarray)
-        return self._is_local(buffer) and not (is_array and buffer.dtype != self.types[name].dtype.numpy)
 
+    @abstractmethod
     def _fit(self, name: str, array: np.ndarray[Any, Any]) -> Any:
         """A buffer to which a state can be bound, with the value of an array in the dtype of the state."""
-        return self._to_local(array)
 
+    @abstractmethod
     def _second(self, name: str) -> Any:
         """Such a buffer without a value."""
-        return self._empty(self.types[name])
 
     @abstractmethod
     def _binding(self, turn: int) -> Any:

@@ -42,7 +42,7 @@ class RanksPart(BoundStates):
         self.types = {v.name: exchanged(v.type) for v in self.graph.states}
         self.in_place = {w.state.name for w in self.graph.writes if w.in_place}
         self.swapped = {name: context.swapped[name] for name in self.types if name in context.swapped}
-        self.own_results = {v: self._empty(exchanged(v.type)) for v in self.graph.outputs}
+        self.own_results = {v: _empty(exchanged(v.type)) for v in self.graph.outputs}
         for node in self.graph.nodes:
             context.scratch.need(node.attrs["ranks"] * sum(context.boundary_buffers[v].nbytes for v in node.inputs))
         self.forget_bindings()
@@ -84,14 +84,14 @@ class RanksPart(BoundStates):
     def _reopen(self) -> None:
         """Do nothing, as a fork closes nothing."""
 
-    def _is_local(self, buffer: Any) -> bool:
-        return isinstance(buffer, np.ndarray)
+    def _is_fit(self, name: str, buffer: Any) -> bool:
+        return isinstance(buffer, np.ndarray) and buffer.dtype == self.types[name].dtype.numpy
 
-    def _to_local(self, array: Array) -> Any:
+    def _fit(self, name: str, array: Array) -> Any:
         return np.array(array)
 
-    def _empty(self, kind: Type) -> Any:
-        return np.empty(kind.shape, kind.dtype.numpy)
+    def _second(self, name: str) -> Any:
+        return _empty(self.types[name])
 
     def _binding(self, turn: int) -> list[Task]:
         homes: dict[Value, list[Array]] = {v: [array] for v, array in self.own_results.items()}
@@ -116,6 +116,10 @@ class RanksPart(BoundStates):
             start += shard.size
             for home in homes.get(value, ()):
                 yield from _copies(columns, home.reshape(-1))
+
+
+def _empty(kind: Type) -> Array:
+    return np.empty(kind.shape, kind.dtype.numpy)
 
 
 def _copies(rows: Array, flat: Array) -> Iterator[Task]:

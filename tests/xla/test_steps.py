@@ -1,4 +1,4 @@
-"""Steps on XLA: the numbers of other engines, states that stay in its arrays, and errors that leave them as they are."""
+"""Steps on XLA: the numbers of other engines, states in its arrays, and errors that leave states as they are."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ def trained(engine: str, precision: str, scale: float = 2.0**20) -> list[tuple[f
 def test_losses_flags_and_scales_are_those_of_the_interpreter(precision: str) -> None:
     here, there = trained("xla", precision), trained("numpy", precision)
     assert [r[1:] for r in here] == [r[1:] for r in there]
-    np.testing.assert_allclose([r[0] for r in here], [r[0] for r in there], rtol=1e-6 if precision == "float32" else 2e-3)
+    bound = 1e-6 if precision == "float32" else 2e-3
+    np.testing.assert_allclose([r[0] for r in here], [r[0] for r in there], rtol=bound)
     assert any(r[1] for r in here) == (precision == "float16")
 
 

@@ -224,8 +224,15 @@ class OrtSession(Session, BoundStates):
             return isinstance(buffer, np.ndarray)
         return isinstance(buffer, DeviceBuffer) and buffer.id == self.cuda.id
 
-    def _to_local(self, array: np.ndarray[Any, Any]) -> Any:
+    def _is_fit(self, name: str, buffer: Any) -> bool:
+        is_array = isinstance(buffer, np.ndarray)
+        return self._is_local(buffer) and not (is_array and buffer.dtype != self.types[name].dtype.numpy)
+
+    def _fit(self, name: str, array: np.ndarray[Any, Any]) -> Any:
         return array if self.device == "cpu" else DeviceBuffer(self._value(array), self.cuda.id)
+
+    def _second(self, name: str) -> Any:
+        return self._empty(self.types[name])
 
     def _value(self, buffer: Any) -> Any:
         """The OrtValue of a buffer; on the CPU it shares the array's memory."""

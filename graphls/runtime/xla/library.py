@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from graphls.base.errors import GraphRuntimeError
@@ -42,9 +44,14 @@ def version() -> str:
         return ""
 
 
-def devices_of(device: str | Cuda) -> list[Any]:
-    """The devices of JAX of that kind, the chosen one first; raises GraphRuntimeError where there are none."""
+def devices_of(device: str | Cuda, count: int = 1) -> list[Any]:
+    """So many devices of JAX of that kind, from the chosen one on; raises GraphRuntimeError where there are fewer.
+
+    A CPU counts as many devices as the first step asks for, as JAX divides it once in a process.
+    """
     jax, kind = load_jax(), kind_of(device)
+    if kind == "cpu" and count > 1:
+        _divide_cpu(jax, count)
     try:
         devices = list(jax.devices(PLATFORMS[kind]))
     except RuntimeError as error:
@@ -52,6 +59,19 @@ def devices_of(device: str | Cuda) -> list[Any]:
         text = f"JAX has no device {kind!r}; install graphls[xla-cuda] for a GPU"
         raise GraphRuntimeError(f"{text} ({reason}).") from None
     number = device.id if isinstance(device, Cuda) else 0
-    if number >= len(devices):
-        raise GraphRuntimeError(f"JAX has {len(devices)} devices {kind!r}, and none of the number {number}.")
-    return [devices[number], *devices[:number], *devices[number + 1 :]]
+    if number + count > len(devices):
+        there = f"JAX has {len(devices)} devices {kind!r}, and {number + count} are needed"
+        raise GraphRuntimeError(f"{there}{_advice(count) if kind == 'cpu' else ''}.")
+    return devices[number : number + count]
+
+
+def _divide_cpu(jax: Any, count: int) -> None:
+    """Let JAX count the CPU as so many devices, unless it has begun to use it."""
+    with suppress(RuntimeError):
+        if jax.config.jax_num_cpu_devices < count and "xla_force_host_platform" not in os.environ.get("XLA_FLAGS", ""):
+            jax.config.update("jax_num_cpu_devices", count)
+
+
+def _advice(count: int) -> str:
+    flag = f"XLA_FLAGS=--xla_force_host_platform_device_count={count}"
+    return f"; JAX divides a CPU once, at its first use: compile the step with the largest mesh first, or set {flag}"

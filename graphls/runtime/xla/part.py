@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from functools import partial
 from itertools import chain, repeat
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,8 @@ from graphls.runtime.buffers import in_rows
 from graphls.runtime.devices import kind_of
 from graphls.runtime.engine import PlanContext
 from graphls.runtime.xla.buffers import XlaBuffer
-from graphls.runtime.xla.library import devices_of, load_jax
+from graphls.runtime.xla.library import load_jax
+from graphls.runtime.xla.placement import Placement
 from graphls.runtime.xla.program import Program, is_wide
 from graphls.runtime.xla.tracing import are_in_range
 
@@ -43,14 +44,15 @@ class XlaPart(BoundStates):
     def __init__(self, segment: Segment, context: PlanContext) -> None:
         graph = self.graph = segment.graph
         self.segment, self.context = segment, context
+        self.jax, self.placement = load_jax(), Placement(graph, context.device)
         self.parameters = {v.name: context.parameters[v.name] for v in graph.states}
         self.types: dict[str, Type] = {v.name: v.type for v in graph.states}
+        self.places = {v.name: self.placement.of(v) for v in graph.states}
         self.group = context.owner.group
         self.swapped = {name: context.swapped[name] for name in self.types if name in context.swapped}
         self.in_place = {w.state.name for w in graph.writes if w.in_place}
         self.is_forked = False
         self.on_cpu = kind_of(context.device) == "cpu"
-        self.jax, self.device = load_jax(), devices_of(context.device)[0]
         inner = zip(graph.outputs, segment.gives, strict=True)
         shared = context.boundary_buffers
         boundary = {*(v for v in graph.inputs if v in shared), *(own for own, value in inner if value in shared)}
@@ -65,11 +67,11 @@ class XlaPart(BoundStates):
 
     def _compiled(self, boundary: set[Value]) -> Program:
         try:
-            return Program(self.jax, self.graph, self.device, boundary, self.indices)
+            return Program(self.jax, self.graph, self.placement, boundary, self.indices)
         except GraphlsError:
             raise
         except Exception as error:
-            raise failure(self.jax, error) or error from error
+            raise failure(self.jax, error) or error from None
 
     def renew(self) -> None:
         """In a forked process, let the next step raise: the threads of XLA are not there."""
@@ -98,7 +100,10 @@ class XlaPart(BoundStates):
 
     def _read(self, cells: Iterable[XlaBuffer]) -> Iterable[Any]:
         """The content of cells on the host, which waits for the program; on a CPU without Python and without a copy."""
-        return map(memoryview if self.on_cpu else np.asarray, map(attrgetter("array"), cells))
+        if not self.on_cpu:
+            return map(np.asarray, map(attrgetter("array"), cells))
+        # What all devices have is read on the first; a public way to it would be a function of Python.
+        return map(memoryview, map(itemgetter(0), map(attrgetter("array._arrays"), cells)))
 
     def _test_indices(self, fed: Mapping[Value, Any]) -> None:
         """Raise GraphIndexError, with the line, for an input that is an index out of range."""
@@ -109,14 +114,10 @@ class XlaPart(BoundStates):
     def _placed(self, array: Any, value: Value) -> Any:
         """An input as the program takes it: it may share the memory of an array, as the step waits for the program."""
         kind = self.program.kinds[value]
-        if isinstance(array, XlaBuffer) and not is_wide(kind) and array.array.sharding == self.program.sharding:
+        if isinstance(array, XlaBuffer) and not is_wide(kind) and array.array.sharding == self.program.place(value):
             return array.array
         own = in_rows(array_in(array), kind.dtype.numpy)
         return own.reshape(-1).view(np.uint32).reshape(*own.shape, 2) if is_wide(kind) else own
-
-    def _on_device(self, array: Array) -> Any:
-        with self.jax.enable_x64(True):
-            return self.jax.device_put(array, self.program.sharding)
 
     def end(self) -> Mapping[Value, Any]:
         """The results of the step that are in no boundary buffer."""
@@ -150,14 +151,15 @@ class XlaPart(BoundStates):
                 "multiprocessing.get_context('spawn') and compile the step there."
             )
 
-    def _is_local(self, buffer: Any) -> bool:
-        return isinstance(buffer, XlaBuffer) and buffer.array.sharding == self.program.sharding
+    def _is_fit(self, name: str, buffer: Any) -> bool:
+        return isinstance(buffer, XlaBuffer) and buffer.array.sharding == self.places[name]
 
-    def _to_local(self, array: Array) -> XlaBuffer:
-        return XlaBuffer(self._on_device(np.array(array)))
+    def _fit(self, name: str, array: Array) -> XlaBuffer:
+        with self.jax.enable_x64(True):
+            return XlaBuffer(self.jax.device_put(np.array(array), self.places[name]))
 
-    def _empty(self, kind: Type) -> XlaBuffer:
-        return self._to_local(np.zeros(kind.shape, kind.dtype.numpy))
+    def _second(self, name: str) -> XlaBuffer:
+        return XlaBuffer()
 
     def _binding(self, turn: int) -> tuple[list[XlaBuffer], list[XlaBuffer]]:
         old = [self._buffers(v.name)[0] for v in self.graph.states]

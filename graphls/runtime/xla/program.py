@@ -10,7 +10,11 @@ from graphls.ir.types import Type, uint32
 from graphls.runtime.lowering.types import exchanged
 from graphls.runtime.xla.entry import Compiled, ProgramEntry
 from graphls.runtime.xla.library import OPTIONS
+from graphls.runtime.xla.placement import Placement
 from graphls.runtime.xla.tracing import traced
+
+PATIENCE = {"xla_cpu_collective_call_terminate_timeout_seconds": 86_400}
+"""Options for several devices of a CPU, where a process ends if one waits for another longer than this: 40 s else."""
 
 
 class Program:
@@ -22,31 +26,32 @@ class Program:
     """
 
     def __init__(
-        self, jax: Any, graph: Graph, device: Any, boundary: Collection[Value], tested: Collection[Node]
+        self, jax: Any, graph: Graph, placement: Placement, boundary: Collection[Value], tested: Collection[Node]
     ) -> None:
         self.jax, self.graph = jax, graph
         self.checks: list[Node] = []
         self.tested = tested
         self.kinds = {v: exchanged(v.type) if v in boundary else v.type for v in graph.inputs}
         self.result_casts = [exchanged(v.type).dtype.numpy if v in boundary else None for v in graph.outputs]
-        self.sharding = jax.sharding.SingleDeviceSharding(device)
-        places = {v: len(graph.inputs) + i for i, v in enumerate(graph.states)}
-        self.donated = [places[write.state] for write in graph.writes if write.in_place]
-        self.compiled = self._opened(device)
+        self.placement = placement
+        self.options = OPTIONS | (PATIENCE if placement.divides_cpu else {})
+        positions = {v: len(graph.inputs) + i for i, v in enumerate(graph.states)}
+        self.donated = [positions[write.state] for write in graph.writes if write.in_place]
+        self.compiled = self._opened()
         # The public call is a function of Python, in which a Ctrl-C could land after the states are donated.
         call = self.compiled._executable.create_cpp_call(self.compiled._params)
         self.call = call or self.compiled
 
-    def _opened(self, device: Any) -> Any:
+    def _opened(self) -> Any:
         """The program, from the compile cache or compiled now."""
         graph = self.graph
-        entry = ProgramEntry(self.jax, graph, [device], **self._facts())
+        entry = ProgramEntry(self.jax, graph, self.placement.devices, **self._facts())
         with self.jax.enable_x64(True):
             cached = entry.read(len(graph.inputs) + len(graph.states), len(graph.writes) + len(graph.outputs) + 2)
             if cached is not None:
                 self.checks = cached.checks
                 return cached.program
-            program = self._lowered().compile(OPTIONS)
+            program = self._lowered().compile(self.options)
         entry.write(Compiled(program, self.checks))
         return program
 
@@ -54,22 +59,29 @@ class Program:
         """What the program depends on besides its graph and devices."""
         kinds, tested = [*map(str, self.kinds.values())], [node.outputs[0].name for node in self.tested]
         ends = {"inputs": kinds, "results": [*map(str, self.result_casts)], "donated": self.donated}
-        return {"options": OPTIONS, "tested": tested, **ends}
+        return {"options": self.options, "tested": tested, **ends}
 
     def _lowered(self) -> Any:
         graph, jax = self.graph, self.jax
         kinds = [*map(as_words, self.kinds.values()), *(v.type for v in graph.states)]
-        shapes = [jax.ShapeDtypeStruct(t.shape, t.dtype.numpy, sharding=self.sharding) for t in kinds]
-        jitted = jax.jit(self._function, donate_argnums=self.donated, keep_unused=True, out_shardings=self.sharding)
+        places = [*map(self.place, graph.inputs), *map(self.placement.of, graph.states)]
+        shapes = [jax.ShapeDtypeStruct(t.shape, t.dtype.numpy, sharding=p) for t, p in zip(kinds, places, strict=True)]
+        new = [self.placement.of(write.state) for write in graph.writes]
+        whole = [self.placement.whole] * (2 + len(graph.outputs))
+        jitted = jax.jit(self._function, donate_argnums=self.donated, keep_unused=True, out_shardings=(*new, *whole))
         with jax.default_matmul_precision("highest"):
             return jitted.lower(*shapes)
+
+    def place(self, value: Value) -> Any:
+        """The sharding of an input as the program takes it."""
+        return self.placement.of(value, more=int(is_wide(self.kinds[value])))
 
     def _function(self, *arrays: Any) -> tuple[Any, ...]:
         graph, jnp = self.graph, self.jax.numpy
         pairs = zip(arrays, self.kinds.items(), strict=False)
         inputs = [self._joined(array, kind).astype(v.type.dtype.numpy) for array, (v, kind) in pairs]
-        states = arrays[len(inputs) :]
-        results, new, holds, tests = traced(self.jax, graph, (*inputs, *states), self.tested)
+        own = (*inputs, *arrays[len(inputs) :])
+        results, new, holds, tests = traced(self.jax, graph, own, self.tested, self.placement.constrained)
         cast = [r if d is None else r.astype(d) for r, d in zip(results, self.result_casts, strict=True)]
         self.checks = [node for node, _ in tests]
         each = jnp.stack([test for _, test in tests]) if tests else jnp.asarray([True])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -15,6 +15,7 @@ from graphls.primitives.indexing import axis_size
 Array = Any
 """An array of JAX, traced or not."""
 
+Placed = Callable[[Array, Value], Array]
 HOLDS = np.array(True)
 
 
@@ -22,12 +23,13 @@ class Tracer:
     """Runs the nodes of a graph by their rules, on arrays of `jax`; `checks` are the tests of indices so far.
 
     Nothing in a program of XLA raises, so each test is a result of it: whether all indices of a node are in range. The
-    indices of `tested` nodes, and constant ones, are not tested here.
+    indices of `tested` nodes, and constant ones, are not tested here. `placed` divides a value as it says.
     """
 
-    def __init__(self, jax: Any, tested: Collection[Node] = ()) -> None:
+    def __init__(self, jax: Any, tested: Collection[Node] = (), placed: Placed | None = None) -> None:
         self.jax = jax
         self.tested = tested
+        self.placed = placed or _unchanged
         self.checks: list[tuple[Node, Array]] = []
 
     def run(self, nodes: Sequence[Node], env: dict[Value, Array]) -> None:
@@ -43,7 +45,7 @@ class Tracer:
             if primitive.takes_indices and node not in self.tested:
                 self._test(node, arrays[1])
             results = self._computed(node, arrays, env)
-        return tuple(self._typed(r, v) for r, v in zip(results, node.outputs, strict=True))
+        return tuple(self.placed(self._typed(r, v), v) for r, v in zip(results, node.outputs, strict=True))
 
     def _computed(self, node: Node, arrays: tuple[Array, ...], env: dict[Value, Array]) -> tuple[Array, ...]:
         primitive: Any = node.primitive
@@ -69,7 +71,7 @@ class Tracer:
         self, node: Node, env: Mapping[Value, Array], index: int, arrays: Sequence[Array]
     ) -> tuple[tuple[Array, ...], Array]:
         """The results of a region of a node, and whether all indices in it are in range."""
-        inner, region = Tracer(self.jax), node.regions[index]
+        inner, region = Tracer(self.jax, placed=self.placed), node.regions[index]
         own = {**env, **dict(zip(region.inputs, arrays, strict=True))}
         inner.run(region.nodes, own)
         return tuple(self.jax.numpy.asarray(own[value]) for value in region.outputs), inner.holds()
@@ -91,6 +93,10 @@ class Tracer:
         if isinstance(result, (np.ndarray, np.generic)) or not hasattr(result, "dtype"):
             return np.asarray(result, dtype)
         return result if result.dtype == dtype else result.astype(dtype)
+
+
+def _unchanged(array: Array, value: Value) -> Array:
+    return array
 
 
 def are_in_range(indices: Array, size: int) -> Array:
@@ -115,13 +121,13 @@ def _is_traceable(node: Node) -> bool:
 
 
 def traced(
-    jax: Any, graph: Graph, arrays: Sequence[Array], tested: Collection[Node] = ()
+    jax: Any, graph: Graph, arrays: Sequence[Array], tested: Collection[Node] = (), placed: Placed | None = None
 ) -> tuple[list[Array], list[Array], Array, list[tuple[Node, Array]]]:
     """A graph on arrays for its inputs and states: results, new states, whether all tests of indices hold, and these.
 
     Where one does not hold, all states stay as they are. The indices of `tested` nodes are in range.
     """
-    jnp, tracer = jax.numpy, Tracer(jax, tested)
+    jnp, tracer = jax.numpy, Tracer(jax, tested, placed)
     env: dict[Value, Array] = dict(zip((*graph.inputs, *graph.states), arrays, strict=True))
     tracer.run(graph.nodes, env)
     holds = tracer.holds()
