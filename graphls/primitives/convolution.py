@@ -15,6 +15,7 @@ from graphls.base.errors import GraphValueError
 from graphls.ir.build import Builder
 from graphls.ir.graph import Value
 from graphls.ir.types import Type, float64
+from graphls.primitives import convolution_in_xla as in_xla
 from graphls.primitives.emitter import Emitter
 from graphls.primitives.im2col import convolved, transposed, weight_gradient
 from graphls.primitives.primitive import Array, Primitive, f32, require_float, sample
@@ -109,6 +110,9 @@ class Convolution(Primitive):
         y = np.matmul(_in_rows(w, at.groups), _columns(x, w.shape[2:], at))
         return np.asarray(y.reshape(x.shape[0], w.shape[0], *at.counts(x.shape, w.shape[2:])))
 
+    def xla(self, jax: Any, x: Any, w: Any, **geometry: Any) -> Any:
+        return in_xla.convolved(jax, x, w, Geometry.over(w.shape[2:], **geometry))
+
     def vjp(self, e: Builder, g: Value, x: Value, w: Value, y: Value, **geometry: Any) -> Any:
         gx = e.convolution_input_gradient(g, w, shape=x.type.shape, **geometry)
         return gx, e.convolution_weight_gradient(x, g, shape=w.type.shape, **geometry)
@@ -139,6 +143,11 @@ class ConvolutionAdd(Primitive):
 
     def numpy(self, x: Array, w: Array, c: Array, **geometry: Any) -> Array:
         return np.asarray(_CONVOLUTION.numpy(x, w, **geometry) + c.reshape(-1, *(1,) * (x.ndim - 2)))
+
+    def xla(self, jax: Any, x: Any, w: Any, c: Any, **geometry: Any) -> Any:
+        """The sum is in float32 for 16-bit floats, so that it rounds once."""
+        y = _CONVOLUTION.xla(jax, x, w, **geometry)
+        return y + c.astype(y.dtype).reshape(-1, *(1,) * (x.ndim - 2))
 
     def vjp(self, e: Builder, g: Value, x: Value, w: Value, c: Value, y: Value, **geometry: Any) -> Any:
         axes = tuple(i for i in range(g.type.rank) if i != 1)
@@ -184,6 +193,9 @@ class ConvolutionInputGradient(Primitive):
         patches = columns.reshape(*shape[:2], *kernel, *g.shape[2:])
         return fold(_kernel_first(patches), shape, at)
 
+    def xla(self, jax: Any, g: Any, w: Any, shape: Shape, **geometry: Any) -> Any:
+        return in_xla.input_gradient(jax, g, w, shape, Geometry.over(w.shape[2:], **geometry))
+
     def vjp(self, e: Builder, gg: Value, g: Value, w: Value, out: Value, shape: Shape, **geometry: Any) -> Any:
         gw = e.convolution_weight_gradient(gg, g, shape=w.type.shape, **geometry)
         return e.convolution(gg, w, **geometry), gw
@@ -221,6 +233,9 @@ class ConvolutionWeightGradient(Primitive):
         rows = g.swapaxes(0, 1).reshape(at.groups, shape[0] // at.groups, every)
         return np.asarray(np.matmul(rows, columns.swapaxes(1, 2)).reshape(shape))
 
+    def xla(self, jax: Any, x: Any, g: Any, shape: Shape, **geometry: Any) -> Any:
+        return in_xla.weight_gradient(jax, x, g, shape, Geometry.over(shape[2:], **geometry))
+
     def vjp(self, e: Builder, gg: Value, x: Value, g: Value, out: Value, shape: Shape, **geometry: Any) -> Any:
         gx = e.convolution_input_gradient(g, gg, shape=x.type.shape, **geometry)
         return gx, e.convolution(x, gg, **geometry)
@@ -244,7 +259,7 @@ def _by_slices(e: Emitter, x: str, g: str, shape: Shape, at: Geometry) -> str:
     batch, _, *counts = e.in_types[1].shape
     positions, windows_of_all = prod(shape[2:]), batch * prod(counts)
     order = (1, 0, *range(2, len(shape)))
-    sizes = [n + sum(pads) for n, pads in zip(e.in_types[0].shape[2:], at.sides(), strict=True)]
+    sizes = at.with_sides(e.in_types[0].shape)
     moved = e.Transpose(padded(e, x, at), perm=order)
     patches = _slices_by_position(e, reshaped(e, moved, (at.groups, 1, inputs, batch, *sizes)), shape[2:], counts, at)
     g = e.Transpose(g, perm=order)

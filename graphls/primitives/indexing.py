@@ -14,6 +14,7 @@ from graphls.ir.build import Builder
 from graphls.ir.graph import Node, Value
 from graphls.ir.types import DType, Type, bool_, float32, int32, int64
 from graphls.primitives.emitter import Emitter
+from graphls.primitives.namespaces import IN_BOUNDS, combined_at, namespace
 from graphls.primitives.primitive import (
     Array,
     Primitive,
@@ -68,8 +69,9 @@ class OneHot(Primitive):
         return Type(dtype, (*indices.shape[:at], depth, *indices.shape[at:]))
 
     def numpy(self, indices: Array, depth: int, dtype: DType, axis: int = -1) -> Array:
-        expanded = np.expand_dims(indices, axis)
-        return np.asarray(np.equal(expanded, self._positions(indices.ndim + 1, depth, axis)).astype(_computed(dtype)))
+        expanded = namespace(indices).expand_dims(indices, axis)
+        result: Array = (expanded == self._positions(indices.ndim + 1, depth, axis)).astype(_computed(dtype))
+        return result
 
     def _positions(self, rank: int, depth: int, axis: int) -> Array:
         return np.arange(depth).reshape([depth if i == axis % rank else 1 for i in range(rank)])
@@ -112,6 +114,10 @@ class Gather(Primitive):
     def numpy(self, x: Array, indices: Array, axis: int) -> Array:
         return np.asarray(np.take(x, indices, axis))
 
+    def xla(self, jax: Any, x: Any, indices: Any, axis: int) -> Any:
+        places: Any = (*[slice(None)] * (axis % x.ndim), indices)
+        return jax.numpy.asarray(x).at[places].get(mode=IN_BOUNDS)
+
     def vjp(self, e: Builder, g: Value, x: Value, indices: Value, y: Value, axis: int) -> Any:
         return e.gather_gradient(g, indices, axis=axis, size=x.type.shape[axis]), None
 
@@ -146,10 +152,10 @@ class GatherGradient(Primitive):
     def numpy(self, g: Array, indices: Array, axis: int, size: int) -> Array:
         at = normalise_axis(axis, g.ndim - indices.ndim + 1)
         before, after = g.shape[:at], g.shape[at + indices.ndim :]
-        result = np.zeros((size, *before, *after), g.dtype)
-        flat = np.moveaxis(g.reshape(*before, indices.size, *after), at, 0)
-        np.add.at(result, indices.reshape(-1), flat)
-        return np.moveaxis(result, 0, at)
+        xp, zeros = namespace(g, indices), np.zeros((size, *before, *after), g.dtype)
+        flat = xp.moveaxis(g.reshape(*before, indices.size, *after), at, 0)
+        result: Array = xp.moveaxis(combined_at(zeros, (indices.reshape(-1),), flat, np.add), 0, at)
+        return result
 
     def vjp(self, e: Builder, gg: Value, g: Value, indices: Value, y: Value, axis: int, size: int) -> Any:
         return e.gather(gg, indices, axis=axis), None
@@ -196,7 +202,8 @@ class GatherElements(Primitive):
         return x.with_shape(indices.shape)
 
     def numpy(self, x: Array, indices: Array, axis: int) -> Array:
-        return np.take_along_axis(x, indices.astype(np.int64), axis)
+        result: Array = namespace(x, indices).take_along_axis(x, indices.astype(np.int64), axis)
+        return result
 
     def vjp(self, e: Builder, g: Value, x: Value, indices: Value, y: Value, axis: int) -> Any:
         return e.gather_elements_gradient(g, indices, axis=axis, size=x.type.shape[axis]), None
@@ -235,10 +242,10 @@ class GatherElementsGradient(Primitive):
 
     def numpy(self, g: Array, indices: Array, axis: int, size: int) -> Array:
         along = normalise_axis(axis, g.ndim)
-        result = np.zeros((*g.shape[:along], size, *g.shape[along + 1 :]), g.dtype)
+        zeros = np.zeros((*g.shape[:along], size, *g.shape[along + 1 :]), g.dtype)
         places = list(np.ogrid[tuple(map(slice, g.shape))])
         places[along] = indices
-        np.add.at(result, tuple(places), g)
+        result: Array = combined_at(zeros, tuple(places), g, np.add)
         return result
 
     def vjp(self, e: Builder, gg: Value, g: Value, indices: Value, y: Value, axis: int, size: int) -> Any:
@@ -286,10 +293,9 @@ class Scatter(Primitive, abstract=True):
         return x
 
     def numpy(self, x: Array, indices: Array, updates: Array, axis: int) -> Array:
-        result = x.copy()
         places = list(np.ogrid[tuple(map(slice, indices.shape))])
         places[axis] = indices
-        type(self).ufunc.at(result, tuple(places), updates)
+        result: Array = combined_at(x.copy(), tuple(places), updates, type(self).ufunc)
         return result
 
     def onnx(self, e: Emitter, x: str, indices: str, updates: str, axis: int) -> str:

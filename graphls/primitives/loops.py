@@ -61,6 +61,19 @@ class Scan(Primitive):
                 stack[i] = y
         return (*carried, *stacks)
 
+    def xla_regions(
+        self, jax: Any, arrays: tuple[Any, ...], attrs: Mapping[str, Any], types: tuple[Type, ...], run: Any
+    ) -> tuple[tuple[Any, ...], Any]:
+        carries = attrs["carries"]
+
+        def body(state: Any, elements: tuple[Any, ...]) -> Any:
+            results, holds = run(0, (*state[0], *elements))
+            return (results[:carries], state[1] & holds), results[carries:]
+
+        state, reverse = (arrays[:carries], np.array(True)), attrs.get("reverse", False)
+        (carried, holds), stacks = jax.lax.scan(body, state, arrays[carries:], attrs["length"], reverse)
+        return (*carried, *stacks), holds
+
     def vjp(self, e: Builder, g: Any, *values: Value, **attrs: Any) -> Any:
         raise AssertionError("the gradient pass differentiates the region of scan itself")
 
@@ -104,6 +117,22 @@ class WhileLoop(Primitive):
             for elements, y in zip(iterations, results[carries:], strict=True):
                 elements.append(y)
         return (*arrays, *(_stacked(*pair) for pair in zip(iterations, types[carries:], strict=True)))
+
+    def xla_regions(
+        self, jax: Any, arrays: tuple[Any, ...], attrs: Mapping[str, Any], types: tuple[Type, ...], run: Any
+    ) -> tuple[tuple[Any, ...], Any]:
+        """Without stacks, whose lengths XLA cannot have. A test of indices that fails ends the loop."""
+
+        def with_condition(values: tuple[Any, ...], holds: Any) -> Any:
+            (goes_on,), of_condition = run(0, values)
+            return values, goes_on, holds & of_condition
+
+        def body(state: Any) -> Any:
+            return with_condition(*run(1, state[0]))
+
+        first = with_condition(arrays, np.array(True))
+        results, _, holds = jax.lax.while_loop(lambda state: state[1] & state[2], body, first)
+        return results, holds
 
     def vjp(self, e: Builder, g: Any, *values: Value, **attrs: Any) -> Any:
         raise AssertionError("the gradient pass differentiates the region of while_loop itself")

@@ -11,6 +11,9 @@ from typing import Any
 
 import numpy as np
 
+IN_BOUNDS = "promise_in_bounds"
+"""How JAX takes indices: engines test them, and XLA reads and writes within its arrays in any case."""
+
 
 def namespace(*arrays: Any) -> Any:
     """NumPy, or the module that has its functions for the first array of another library."""
@@ -20,13 +23,28 @@ def namespace(*arrays: Any) -> Any:
     return np
 
 
+def is_half(array: Any) -> bool:
+    """Whether the elements are 16-bit floats."""
+    return array.dtype.name in ("float16", "bfloat16")
+
+
+def without_halves(array: Any) -> Any:
+    """The array, in float32 where its elements are 16-bit floats."""
+    return array.astype(np.float32) if is_half(array) else array
+
+
 def combined_at(array: Any, places: tuple[Any, ...], values: Any, ufunc: np.ufunc) -> Any:
     """The array with values combined into its elements at places, which may repeat, as `ufunc.at` combines them.
 
-    `ufunc` is one of `np.add`, `np.multiply`, `np.maximum` and `np.minimum`; an array of NumPy changes in place.
+    `ufunc` is one of `np.add`, `np.multiply`, `np.maximum` and `np.minimum`, and `np.add` for bools, of which a sum is
+    whether any is true; an array of NumPy changes in place.
     """
     if namespace(array, values, *places) is np:
         ufunc.at(array, places, values)
         return array
-    method = {"maximum": "max", "minimum": "min"}.get(ufunc.__name__, ufunc.__name__)
-    return getattr(namespace(array, values, *places).asarray(array).at[places], method)(values)
+    xp = namespace(array, values, *places)
+    method = "max" if array.dtype == bool else _METHODS[ufunc]
+    return getattr(xp.asarray(array).at[places], method)(values, mode=IN_BOUNDS)
+
+
+_METHODS: dict[Any, str] = {np.add: "add", np.multiply: "multiply", np.maximum: "max", np.minimum: "min"}

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from functools import reduce
 from itertools import accumulate
 from math import prod
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -81,8 +82,8 @@ class MaxPool(Primitive):
 
     def numpy(self, x: Array, kernel: Shape, **geometry: Any) -> tuple[Array, Array]:
         at, image = Geometry.over(kernel, **geometry), prod(x.shape[2:])
-        patches = by_position(windows(x, kernel, at, fill=-np.inf))
-        indices = by_position(windows(np.arange(image).reshape(1, 1, *x.shape[2:]), kernel, at))
+        patches = by_position(x, kernel, at, fill=-np.inf)
+        indices = by_position(np.arange(image).reshape(1, 1, *x.shape[2:]), kernel, at)
         y, first = patches[0].copy(), np.broadcast_to(indices[0], patches[0].shape).copy()
         has_nan = np.isnan(x).any()
         for values, positions in zip(patches[1:], indices[1:], strict=True):
@@ -92,6 +93,18 @@ class MaxPool(Primitive):
             np.copyto(first, positions, where=is_larger)
             np.maximum(y, values, out=y)
         return y, first + image * np.arange(prod(x.shape[:2])).reshape(*x.shape[:2], *[1] * len(kernel))
+
+    def xla(self, jax: Any, x: Any, kernel: Shape, **geometry: Any) -> tuple[Any, Any]:
+        """One loop over all windows, which is faster on CPUs than a reduce_window without positions."""
+        jnp, at, image = jax.numpy, Geometry.over(kernel, **geometry), prod(x.shape[2:])
+        steps = row_major_strides(x.shape[2:])
+        y, *others = by_position(x, kernel, at, fill=-np.inf)
+        first = jnp.zeros(y.shape, np.int32)
+        for values, offset in zip(others, _offsets(kernel, steps, at)[1:], strict=True):
+            is_larger = (values > y) | (jnp.isnan(values) & (y < np.inf))
+            y, first = jnp.maximum(y, values), jnp.where(is_larger, np.int32(offset), first)
+        images = image * np.arange(prod(x.shape[:2])).reshape(*x.shape[:2], *[1] * len(kernel))
+        return y, jnp.maximum(first + images + corners(steps, y.shape[2:], at), 0)
 
     def vjp(self, e: Builder, g: Any, x: Value, y: Value, indices: Any, kernel: Shape, **geometry: Any) -> Any:
         if g[0] is None:
@@ -109,7 +122,7 @@ class MaxPool(Primitive):
         parts = slices(e, x, kernel, counts, at, fill=-np.inf)
         y = e.Max(*parts)
         steps = row_major_strides(kind.shape[2:])
-        offsets = [int(np.dot(np.multiply(position, at.dilations), steps)) for position in np.ndindex(*kernel)]
+        offsets = _offsets(kernel, steps, at)
         bound = e.Where(e.IsNaN(y), e.const(np.inf, kind.dtype), y)
         first = e.Add(_first_equal(e, parts, bound, offsets), e.const(corners(steps, counts, at)))
         images = prod(kind.shape[2:]) * np.arange(prod(kind.shape[:2])).reshape(*kind.shape[:2], *[1] * len(kernel))
@@ -123,6 +136,11 @@ class MaxPool(Primitive):
 def row_major_strides(sizes: Shape) -> Shape:
     """The row-major stride of each axis of an image, in elements."""
     return tuple(accumulate((1, *sizes[:0:-1]), lambda a, b: a * b))[::-1]
+
+
+def _offsets(kernel: Shape, steps: Shape, at: Geometry) -> list[int]:
+    """The distance of each position in the kernel from the first one, in elements of an image."""
+    return [int(np.dot(np.multiply(position, at.dilations), steps)) for position in np.ndindex(*kernel)]
 
 
 def corners(steps: Shape, counts: Shape, at: Geometry) -> Array:
@@ -160,8 +178,9 @@ class AvgPool(Primitive):
 
     def numpy(self, x: Array, kernel: Shape, count_include_pad: bool = False, **geometry: Any) -> Array:
         at = Geometry.over(kernel, **geometry)
-        total = reduce(np.add, by_position(windows(x, kernel, at)))
-        return np.asarray(np.divide(total, _sizes(x.shape, kernel, at, count_include_pad), dtype=x.dtype))
+        total = reduce(add, by_position(x, kernel, at))
+        result: Array = total / _sizes(x.shape, kernel, at, count_include_pad).astype(x.dtype)
+        return result
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value, **attrs: Any) -> Any:
         return e.avg_pool_gradient(g, shape=x.type.shape, **attrs)
@@ -245,6 +264,18 @@ class AvgPoolGradient(Primitive):
         shares = np.divide(g, _sizes(shape, kernel, at, count_include_pad), dtype=g.dtype)
         every = shares.reshape(*g.shape, *[1] * len(kernel))
         return fold(np.broadcast_to(every, (*g.shape, *kernel)), shape, at)
+
+    def xla(
+        self, jax: Any, g: Any, shape: Shape, kernel: Shape, count_include_pad: bool = False, **geometry: Any
+    ) -> Any:
+        """Sums of the spread gradient along one axis after the other, with fewer terms than those of all positions."""
+        at = Geometry.over(kernel, **geometry)
+        shares = g / _sizes(shape, kernel, at, count_include_pad).astype(g.dtype)
+        sides = [(*pads, s - 1) for pads, s in zip(at.adjoint_sides(shape, kernel), at.strides, strict=True)]
+        total = jax.lax.pad(shares, g.dtype.type(0), [(0, 0, 0), (0, 0, 0), *sides])
+        for axis, size in enumerate(kernel, 2):
+            total = sum(jax.lax.slice_in_dim(total, i, i + shape[axis], axis=axis) for i in range(size))
+        return total
 
     def vjp(self, e: Builder, gg: Value, g: Value, out: Value, shape: Shape, **attrs: Any) -> Any:
         return e.avg_pool(gg, **attrs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from graphls.base.errors import GraphValueError
 from graphls.ir.types import Type
 from graphls.primitives.emitter import Attribute, Emitter
+from graphls.primitives.namespaces import namespace
 from graphls.primitives.primitive import Array
 
 Shape = tuple[int, ...]
@@ -45,6 +47,18 @@ class Geometry(NamedTuple):
         """The padding before and after each axis."""
         axes = len(self.strides)
         return list(zip(self.pads[:axes], self.pads[axes:], strict=True))
+
+    def with_sides(self, shape: Shape) -> Shape:
+        """The sizes of padded images."""
+        return tuple(n + sum(pads) for n, pads in zip(shape[2:], self.sides(), strict=True))
+
+    def adjoint_sides(self, shape: Shape, kernel: Shape) -> list[tuple[int, int]]:
+        """The padding of a gradient, spread by the strides, with which the flipped kernel makes images of a shape.
+
+        It is negative where windows reach beyond what counts.
+        """
+        every = zip(shape[2:], self.counts(shape, kernel), self.strides, self.reach(kernel), self.sides(), strict=True)
+        return [(r - 1 - before, size + before - (n - 1) * s - 1) for size, n, s, r, (before, _) in every]
 
     def reach(self, kernel: Shape) -> Shape:
         """The sizes that a kernel spans."""
@@ -100,29 +114,43 @@ def windows(x: Array, kernel: Shape, at: Geometry, fill: Any = 0) -> Array:
     return np.asarray(every[steps])
 
 
-def by_position(patches: Array) -> list[Array]:
-    """The elements of all windows, a result of `windows`, at each position in the kernel.
+def by_position(x: Array, kernel: Shape, at: Geometry, fill: Any = 0) -> list[Array]:
+    """The elements of all windows of the padded images at each position in the kernel: (batch, channels, windows...).
 
-    NumPy computes on a few large arrays many times faster than along the short axes of many windows.
+    NumPy computes on a few large arrays many times faster than along the short axes of many windows, and XLA makes one
+    loop of what is computed from all of them.
     """
-    axes = patches.ndim // 2 - 1
-    rows = np.moveaxis(patches, range(-axes, 0), range(axes))
-    return [rows[position] for position in np.ndindex(rows.shape[:axes])]
+    framed = namespace(x).pad(x, [(0, 0), (0, 0), *at.sides()], constant_values=fill)
+    counts = at.counts(x.shape, kernel)
+    regions: Any = [(..., *(slice(*s) for s in _spans(p, counts, at))) for p in np.ndindex(*kernel)]
+    return [framed[region] for region in regions]
 
 
 def fold(columns: Array, shape: Shape, at: Geometry) -> Array:
     """The adjoint of `windows`: images of a shape with all windows added (col2im)."""
     axes = len(shape) - 2
-    sizes = [n + sum(pads) for n, pads in zip(shape[2:], at.sides(), strict=True)]
-    padded = np.zeros((*shape[:2], *sizes), columns.dtype)
+    padded = np.zeros((*shape[:2], *at.with_sides(shape)), columns.dtype)
     counts, kernel = columns.shape[2 : 2 + axes], columns.shape[2 + axes :]
     for position in np.ndindex(*kernel):
         region: Any = (..., *(slice(*span) for span in _spans(position, counts, at)))
         at_position: Any = (..., *position)
         padded[region] += columns[at_position]
-    sides = zip(shape[2:], at.sides(), strict=True)
-    inside: Any = (..., *(slice(before, before + n) for n, (before, _) in sides))
-    return np.asarray(padded[inside])
+    return np.asarray(padded[_inside(shape, at)])
+
+
+def _inside(shape: Shape, at: Geometry) -> Any:
+    """The index of images in the padded ones."""
+    return (..., *(slice(before, before + n) for n, (before, _) in zip(shape[2:], at.sides(), strict=True)))
+
+
+def fold_positions(jax: Any, parts: Sequence[Any], shape: Shape, kernel: Shape, at: Geometry) -> Any:
+    """The adjoint of `by_position` in XLA: images of a shape with the elements at all positions added."""
+    images, counts = at.with_sides(shape), at.counts(shape, kernel)
+    total: Any = 0
+    for position, part in zip(np.ndindex(*kernel), parts, strict=True):
+        ends = [(a, n - b, s - 1) for (a, b, s), n in zip(_spans(position, counts, at), images, strict=True)]
+        total = total + jax.lax.pad(part, part.dtype.type(0), [(0, 0, 0), (0, 0, 0), *ends])
+    return total[_inside(shape, at)]
 
 
 def _spans(position: Shape, counts: Shape, at: Geometry) -> list[tuple[int, int, int]]:

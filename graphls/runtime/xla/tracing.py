@@ -50,11 +50,12 @@ class Tracer:
     def _computed(self, node: Node, arrays: tuple[Array, ...], env: dict[Value, Array]) -> tuple[Array, ...]:
         primitive: Any = node.primitive
         if node.regions:
+            tested: set[Node] = set()
             types = tuple(value.type for value in node.outputs)
-            run = partial(self._region, node, env)
+            run = partial(self._region, node, env, tested)
             results, holds = primitive.xla_regions(self.jax, arrays, node.attrs, types, run)
-            if holds is not HOLDS:
-                self.checks.append((node, holds))
+            if tested:
+                self.checks.append((tested.pop() if len(tested) == 1 else node, holds))
             return tuple(results)
         has_own = hasattr(primitive, "xla")
         rule = partial(primitive.xla, self.jax) if has_own else self._of_numpy(primitive.numpy)
@@ -68,12 +69,13 @@ class Tracer:
         return getattr(self.jax.numpy, rule.__name__) if isinstance(rule, np.ufunc) else rule
 
     def _region(
-        self, node: Node, env: Mapping[Value, Array], index: int, arrays: Sequence[Array]
+        self, node: Node, env: Mapping[Value, Array], tested: set[Node], index: int, arrays: Sequence[Array]
     ) -> tuple[tuple[Array, ...], Array]:
-        """The results of a region of a node, and whether all indices in it are in range."""
+        """The results of a region of a node, and whether all indices in it are in range; adds the `tested` nodes."""
         inner, region = Tracer(self.jax, placed=self.placed), node.regions[index]
         own = {**env, **dict(zip(region.inputs, arrays, strict=True))}
         inner.run(region.nodes, own)
+        tested.update(node for node, _ in inner.checks)
         return tuple(self.jax.numpy.asarray(own[value]) for value in region.outputs), inner.holds()
 
     def holds(self) -> Array:
