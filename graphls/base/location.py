@@ -68,8 +68,9 @@ def user_location() -> Location | None:
     """The innermost line on the stack that is not graphls's own, PyTorch's or NumPy's; None where there is none."""
     frame: Any = sys._getframe(1)
     while frame is not None:
-        if not _is_own_frame(frame):
-            return _location(frame.f_code.co_filename, frame.f_lineno)
+        file = frame.f_code.co_filename
+        if not is_own(file) and not _is_own_frame(frame):  # most of the dozens of frames are of own files
+            return _location(file, frame.f_lineno)
         frame = frame.f_back
     return None
 
