@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from graphls.base.errors import GraphRuntimeError
+from graphls.base.sharing.settings import Settings
 from graphls.runtime.devices import Cuda, kind_of
 
 PLATFORMS = {"cpu": "cpu", "cuda": "gpu"}
@@ -44,12 +45,30 @@ def version() -> str:
         return ""
 
 
-def devices_of(device: str | Cuda, count: int = 1) -> list[Any]:
-    """So many devices of JAX of that kind, from the chosen one on; raises GraphRuntimeError where there are fewer.
+_settings = Settings({"process": 0})
 
+
+def require_own_process() -> None:
+    """Raise GraphRuntimeError in a process that is forked from one that has opened devices: their threads are not here.
+
+    JAX would wait for them forever.
+    """
+    if _settings["process"] not in (0, os.getpid()):
+        raise GraphRuntimeError(
+            "A forked process cannot use the XLA of the process that it was forked from; start it with "
+            "multiprocessing.get_context('spawn') and compile the step there."
+        )
+
+
+def devices_of(device: str | Cuda, count: int = 1) -> list[Any]:
+    """So many devices of JAX of that kind, from the chosen one on.
+
+    Raises GraphRuntimeError where there are fewer, and in a process that is forked from one that uses them.
     A CPU counts as many devices as the first step asks for, as JAX divides it once in a process.
     """
+    require_own_process()
     jax, kind = load_jax(), kind_of(device)
+    _settings.update({"process": os.getpid()})
     if kind == "cpu" and count > 1:
         _divide_cpu(jax, count)
     try:

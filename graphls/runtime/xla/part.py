@@ -20,11 +20,11 @@ from graphls.ir.plan import Segment
 from graphls.ir.types import Type
 from graphls.primitives.indexing import axis_size
 from graphls.runtime.bound import BoundStates
-from graphls.runtime.buffers import in_rows
+from graphls.runtime.buffers import SMALL, in_rows
 from graphls.runtime.devices import kind_of
 from graphls.runtime.engine import PlanContext
 from graphls.runtime.xla.buffers import XlaBuffer
-from graphls.runtime.xla.library import load_jax
+from graphls.runtime.xla.library import load_jax, require_own_process
 from graphls.runtime.xla.placement import Placement
 from graphls.runtime.xla.program import Program, is_wide
 from graphls.runtime.xla.tracing import are_in_range
@@ -51,7 +51,6 @@ class XlaPart(BoundStates):
         self.group = context.owner.group
         self.swapped = {name: context.swapped[name] for name in self.types if name in context.swapped}
         self.in_place = {w.state.name for w in graph.writes if w.in_place}
-        self.is_forked = False
         self.on_cpu = kind_of(context.device) == "cpu"
         inner = zip(graph.outputs, segment.gives, strict=True)
         shared = context.boundary_buffers
@@ -75,7 +74,6 @@ class XlaPart(BoundStates):
 
     def renew(self) -> None:
         """In a forked process, let the next step raise: the threads of XLA are not there."""
-        self.is_forked = True
         self.forget_bindings()
 
     def begin(self, fed: Mapping[Value, Any]) -> partial[object]:
@@ -85,9 +83,10 @@ class XlaPart(BoundStates):
         old, new = self.turn()
         shared = self.context.boundary_buffers
         inputs = [self._placed(shared[v] if v in shared else fed[v], v) for v in self.graph.inputs]
-        arguments = (*inputs, *map(attrgetter("array"), old))
+        states = [cell.array for cell in old]
         cells = (*new, self.status, self.each, *self.results)
-        run = partial(self.program.call, *arguments)
+        self.program.call.prepare(inputs, states)
+        run = partial(self.program.call.run, *inputs, *states)
         crossing, buffers = [cell for cell, _ in self.crossing], [buffer for _, buffer in self.crossing]
         return _each(
             partial.__call__,
@@ -129,8 +128,8 @@ class XlaPart(BoundStates):
         return results
 
     def _output(self, array: Any) -> Any:
-        """A result: on a CPU an array of NumPy."""
-        return np.array(array) if self.on_cpu else XlaBuffer(array)
+        """A result, which is copied to the host when it is read, small ones on a CPU at once; no step donates it."""
+        return np.array(array) if self.on_cpu and array.nbytes <= SMALL else XlaBuffer(array)
 
     def failed(self, error: Exception) -> Exception:
         """The user's error; states are intact where an index was out of range."""
@@ -145,11 +144,7 @@ class XlaPart(BoundStates):
         self._invalidate(self.in_place, reason)
 
     def _reopen(self) -> None:
-        if self.is_forked:
-            raise GraphRuntimeError(
-                "A forked process cannot use the XLA of the process that it was forked from; start it with "
-                "multiprocessing.get_context('spawn') and compile the step there."
-            )
+        require_own_process()
 
     def _is_fit(self, name: str, buffer: Any) -> bool:
         return isinstance(buffer, XlaBuffer) and buffer.array.sharding == self.places[name]

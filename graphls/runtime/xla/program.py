@@ -8,6 +8,7 @@ from typing import Any
 from graphls.ir.graph import Graph, Node, Value
 from graphls.ir.types import Type, uint32
 from graphls.runtime.lowering.types import exchanged
+from graphls.runtime.xla.call import ProgramCall
 from graphls.runtime.xla.entry import Compiled, ProgramEntry
 from graphls.runtime.xla.library import OPTIONS
 from graphls.runtime.xla.placement import Placement
@@ -22,7 +23,7 @@ class Program:
 
     What is among `boundary` values comes and goes in the dtype in which segments exchange it. The memory of states that
     are written in place belongs to their new values. `checks` are the nodes whose indices are tested, all but `tested`
-    ones; where a test fails, the new states are the old ones. `call` runs the program without Python.
+    ones; where a test fails, the new states are the old ones. `call` runs the program.
     """
 
     def __init__(
@@ -38,9 +39,7 @@ class Program:
         positions = {v: len(graph.inputs) + i for i, v in enumerate(graph.states)}
         self.donated = [positions[write.state] for write in graph.writes if write.in_place]
         self.compiled = self._opened()
-        # The public call is a function of Python, in which a Ctrl-C could land after the states are donated.
-        call = self.compiled._executable.create_cpp_call(self.compiled._params)
-        self.call = call or self.compiled
+        self.call = ProgramCall(self.compiled)
 
     def _opened(self) -> Any:
         """The program, from the compile cache or compiled now."""
