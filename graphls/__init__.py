@@ -14,6 +14,7 @@ from graphls.frontend.tensors.tensor import Tensor, from_numpy, tensor
 from graphls.inspect import viz
 from graphls.ir.graph import Graph
 from graphls.ir.parse import parse
+from graphls.ir.sharding import Mesh
 from graphls.ir.types import (
     DType,
     bfloat16,
@@ -50,8 +51,8 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "Compiled", "Cuda", "DType", "DynamicLossScaleManager", "FixedLossScaleManager", "GradOperation", "Graph",
-    "GraphlsError", "LossScaleManager", "Parameter", "ParameterTuple", "Tensor", "TraceError", "VerifyError", "amp",
-    "bfloat16", "bool_", "compile", "float16", "float32", "float64", "from_numpy", "get_seed", "grad", "int8", "int16",
-    "int32", "int64", "ir", "load_step", "nn", "ops", "parse", "passes", "set_seed", "tensor", "trace_graph", "uint8",
-    "uint16", "uint32", "uint64", "value_and_grad", "viz",
+    "GraphlsError", "LossScaleManager", "Mesh", "Parameter", "ParameterTuple", "Tensor", "TraceError", "VerifyError",
+    "amp", "bfloat16", "bool_", "compile", "float16", "float32", "float64", "from_numpy", "get_seed", "grad", "int8",
+    "int16", "int32", "int64", "ir", "load_step", "nn", "ops", "parse", "passes", "set_seed", "tensor", "trace_graph",
+    "uint8", "uint16", "uint32", "uint64", "value_and_grad", "viz",
 ]  # fmt: skip

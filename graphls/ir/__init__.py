@@ -7,11 +7,13 @@ from graphls.ir.compare import same
 from graphls.ir.graph import PHASES, Graph, Node, Value, Write, captures, needs, uses, walk
 from graphls.ir.interpret import interpret
 from graphls.ir.parse import parse
+from graphls.ir.sharding import Mesh, Sharding
 from graphls.ir.text import dump
 from graphls.ir.types import DTYPES, TOKEN, DType, Type, as_dtype, parse_type
 from graphls.ir.verify import verify
 
 __all__ = [
-    "DTYPES", "PHASES", "TOKEN", "Builder", "DType", "Graph", "Location", "Names", "Node", "Type", "Value", "Write",
+    "DTYPES", "PHASES", "TOKEN", "Builder", "DType", "Graph", "Location", "Mesh", "Names", "Node", "Sharding", "Type",
+    "Value", "Write",
     "as_dtype", "captures", "dump", "interpret", "needs", "parse", "parse_type", "same", "uses", "verify", "walk",
 ]  # fmt: skip

@@ -88,7 +88,8 @@ class Builder:
         operation = lookup(primitive) if isinstance(primitive, str) else primitive
         inputs, attrs = tuple(inputs), attrs or {}
         types = self._result_types(operation, inputs, attrs, regions)
-        outputs = tuple(Value(self.names.fresh(name or operation.name), t) for t in types)
+        sharding = operation.result_sharding(attrs)
+        outputs = tuple(Value(self.names.fresh(name or operation.name), t, sharding=sharding) for t in types)
         node = Node(
             operation, inputs, outputs, attrs, tuple(dict.fromkeys(after)), regions, self.phase, self.scope, self.loc
         )
@@ -215,7 +216,7 @@ def copy_nodes(
     copied = []
     for node in nodes:
         regions = tuple(copy_region(r, mapping, names, phase) for r in node.regions)
-        outputs = tuple(Value(names.fresh(v.name), v.type) for v in node.outputs)
+        outputs = tuple(Value(names.fresh(v.name), v.type, sharding=v.sharding) for v in node.outputs)
         inputs = tuple(mapping.get(v, v) for v in node.inputs)
         after = tuple(mapping.get(v, v) for v in node.after)
         mapping.update(zip(node.outputs, outputs, strict=True))

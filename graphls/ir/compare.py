@@ -36,7 +36,8 @@ class _Comparison:
 
     def graphs(self, a: Graph, b: Graph) -> bool:
         return (
-            self.values(a.inputs, b.inputs)
+            a.mesh == b.mesh
+            and self.values(a.inputs, b.inputs)
             and self.values(a.states, b.states)
             and len(a.nodes) == len(b.nodes)
             and all(map(self.nodes, a.nodes, b.nodes))
@@ -67,7 +68,7 @@ class _Comparison:
         if a in self.partner or b in self.partner:
             return self.partner.get(a) is b and self.partner.get(b) is a
         self.partner[a], self.partner[b] = b, a
-        return (a.name, a.type, a.is_state) == (b.name, b.type, b.is_state)
+        return (a.name, a.type, a.is_state, a.sharding) == (b.name, b.type, b.is_state, b.sharding)
 
 
 def attributes_key(attrs: Mapping[str, object]) -> tuple[Any, ...]:

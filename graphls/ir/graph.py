@@ -14,6 +14,7 @@ from graphls.base.errors import GraphAttributeError, GraphKeyError, GraphTypeErr
 from graphls.base.location import Location
 from graphls.ir.operators import Operators, current_builder
 from graphls.ir.registry import Operation, nearest
+from graphls.ir.sharding import Mesh, Sharding
 from graphls.ir.types import Type, Typed
 
 PHASES = ("forward", "backward", "check", "update")
@@ -25,6 +26,9 @@ class Value(Operators, Typed):
     Two values are the same only where they are the same object. Names are unique in a graph. In gradient rules and in
     replacements of rewrites, operators of Python add nodes: `x @ w + b`.
 
+    `sharding` says how the mesh of the graph divides an input, a state or the result of `shard`. Where it is None, an
+    input or a state is whole on every device, and how any other value is divided is left to the engine.
+
     Examples:
         >>> from graphls.ir import Type, Value
         >>> from graphls.ir.types import float32
@@ -32,12 +36,13 @@ class Value(Operators, Typed):
         @weight: f32[2,3]
     """
 
-    __slots__ = ("is_state", "name", "type")
+    __slots__ = ("is_state", "name", "sharding", "type")
 
-    def __init__(self, name: str, type: Type, is_state: bool = False) -> None:
+    def __init__(self, name: str, type: Type, is_state: bool = False, sharding: Sharding | None = None) -> None:
         self.name = name
         self.type = type
         self.is_state = is_state
+        self.sharding = sharding or None
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("__"):
@@ -52,8 +57,13 @@ class Value(Operators, Typed):
             raise GraphTypeError(f"{self!r} has operators in gradient rules and replacements only; {advice}.")
         return getattr(builder, primitive)(*operands)
 
+    @property
+    def type_text(self) -> str:
+        """The text of the type with the sharding: `f32[8/data,4]`."""
+        return str(self.type) if self.sharding is None else self.sharding.typed(self.type)
+
     def __repr__(self) -> str:
-        return f"{'@' if self.is_state else '%'}{self.name}: {self.type}"
+        return f"{'@' if self.is_state else '%'}{self.name}: {self.type_text}"
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -127,7 +137,8 @@ class Write:
 class Graph:
     """A static dataflow graph; the order of `nodes` is one valid schedule of it.
 
-    As a region of a node it has no states and no writes, and its inputs are its parameters.
+    As a region of a node it has no states and no writes, and its inputs are its parameters. `mesh` has the devices
+    among which its shardings divide values; types are those of whole values. A region has none of its own.
 
     Examples:
         >>> from graphls.ir import parse
@@ -147,6 +158,7 @@ class Graph:
     nodes: tuple[Node, ...]
     writes: tuple[Write, ...]
     outputs: tuple[Value, ...]
+    mesh: Mesh | None = None
 
     text: ClassVar[Callable[[Graph], str]]
     """The function that writes a graph as text, set by `ir/text.py`."""
@@ -203,7 +215,7 @@ class Difference:
     each property: operands, attributes, control edges, types, phase, cell, region, results of its regions. A change
     inside of its regions does not change a node; the inner nodes are listed.
 
-    `inputs`, `states`, `writes` and `outputs` are pairs of those that differ, with None where there is none.
+    `inputs`, `states`, `writes`, `outputs` and `meshes` are pairs of those that differ, with None where there is none.
     """
 
     before: Graph
@@ -218,6 +230,12 @@ class Difference:
     writes: tuple[tuple[Write | None, Write | None], ...]
     outputs: tuple[tuple[Value | None, Value | None], ...]
 
+    @property
+    def meshes(self) -> tuple[tuple[Mesh | None, Mesh | None], ...]:
+        """The pair of the meshes, where they differ."""
+        pair = self.before.mesh, self.after.mesh
+        return () if pair[0] == pair[1] else (pair,)
+
     text: ClassVar[Callable[[Difference], str]]
     """The function that writes it as text, set by `inspect/viz/__init__.py`."""
 
@@ -226,7 +244,7 @@ class Difference:
 
     def __bool__(self) -> bool:
         nodes = self.added or self.removed or self.changed
-        return bool(nodes or self.inputs or self.states or self.writes or self.outputs)
+        return bool(nodes or self.inputs or self.states or self.writes or self.outputs or self.meshes)
 
     def __str__(self) -> str:
         return Difference.text(self)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from typing import Any
 
 from graphls.base.errors import GraphKeyError, GraphTypeError, GraphValueError
@@ -11,6 +12,7 @@ from graphls.ir.arrays import build_array
 from graphls.ir.graph import Graph, Node, Value, Write
 from graphls.ir.lex import SHOWN, Cursor, Token
 from graphls.ir.registry import Operation, lookup
+from graphls.ir.sharding import Mesh, Sharding, split_type
 from graphls.ir.types import DTYPES, TOKEN, Type, parse_type
 
 _WORDS: dict[str, Any] = {"true": True, "false": False, "none": None, "inf": float("inf"), "nan": float("nan")}
@@ -68,6 +70,7 @@ class _Parser(Cursor):
         name = self.token("value")
         if name.text[0] != "@":
             raise self.error("the name of a graph begins with '@'", name.position)
+        mesh = self.mesh() if self.peek("mesh") else None
         inputs = self.parameters()
         self.expect("{")
         states = []
@@ -78,7 +81,16 @@ class _Parser(Cursor):
         outputs = self.references()
         self.expect("}")
         self.token("end")
-        return Graph(self._bare(name), inputs, tuple(states), tuple(nodes), tuple(writes), outputs)
+        return Graph(self._bare(name), inputs, tuple(states), tuple(nodes), tuple(writes), outputs, mesh)
+
+    def mesh(self) -> Mesh:
+        self.expect("mesh")
+        position = self.look().position
+        sizes = self.pairs("(", ")", "axis", self.number)
+        try:
+            return Mesh(**sizes)
+        except (GraphTypeError, GraphValueError) as error:
+            raise self.error(error.message.rstrip("."), position) from None
 
     def statements(self) -> tuple[list[Node], list[Write]]:
         nodes: list[Node] = []
@@ -117,14 +129,14 @@ class _Parser(Cursor):
     def typed_value(self) -> Value:
         written = self.token("value")
         self.expect(":")
-        return self.define(written, self.type())
+        return self.define(written, *self.sharded_type())
 
-    def define(self, written: Token, type: Type) -> Value:
+    def define(self, written: Token, type: Type, sharding: Sharding | None = None) -> Value:
         name = self._bare(written)
         key = written.text[0] + name
         if key in self.values:
             raise self.error(f"{written.text} is defined twice", written.position)
-        value = Value(name, type, is_state=key[0] == "@")
+        value = Value(name, type, key[0] == "@", sharding)
         self.values[key] = value
         self.blocks[-1].append(key)
         return value
@@ -140,11 +152,19 @@ class _Parser(Cursor):
             raise self.error(f"{text[:SHOWN]} is not a valid string", position) from None
 
     def type(self) -> Type:
+        position = self.look().position
+        type, sharding = self.sharded_type()
+        if sharding is not None:
+            raise self.error("only a value has a sharding", position)
+        return type
+
+    def sharded_type(self) -> tuple[Type, Sharding | None]:
         if self.take("token"):
-            return TOKEN
+            return TOKEN, None
         token = self.token("type")
+        text, sharding = split_type(token.text)
         try:
-            return parse_type(token.text)
+            return parse_type(text), sharding
         except GraphValueError as error:
             raise self.error(error.message.rstrip("."), token.position) from None
 
@@ -178,7 +198,7 @@ class _Parser(Cursor):
         while self.take("region"):
             regions.append(self.region())
         phase, scope, loc = self.comments.get(self.at, ("forward", "", None))
-        outputs = tuple(self.define(w, t) for w, t in zip(written, types, strict=True))
+        outputs = tuple(self.define(w, *t) for w, t in zip(written, types, strict=True))
         return Node(primitive, inputs, outputs, attrs, after, tuple(regions), phase, scope, loc)
 
     def results(self) -> list[Token]:
@@ -206,14 +226,14 @@ class _Parser(Cursor):
         self.expect(")")
         return values
 
-    def result_types(self, count: int) -> list[Type]:
+    def result_types(self, count: int) -> list[tuple[Type, Sharding | None]]:
         if not count:
             return []
         self.expect(":")
-        types = [self.type()]
+        types = [self.sharded_type()]
         while len(types) < count:
             self.expect(",")
-            types.append(self.type())
+            types.append(self.sharded_type())
         return types
 
     def region(self) -> Graph:
@@ -232,19 +252,21 @@ class _Parser(Cursor):
         return Graph("region", inputs, (), tuple(nodes), (), outputs)
 
     def attributes(self) -> dict[str, Any]:
-        attrs: dict[str, Any] = {}
-        if not self.take("{"):
-            return attrs
-        while not self.peek("}"):
+        return self.pairs("{", "}", "attribute", self.attribute) if self.peek("{") else {}
+
+    def pairs(self, opening: str, closing: str, kind: str, read: Callable[[], Any]) -> dict[str, Any]:
+        pairs: dict[str, Any] = {}
+        self.expect(opening)
+        while not self.peek(closing):
             key = self.token("word")
-            if key.text in attrs:
-                raise self.error(f"the attribute {key.text} is given twice", key.position)
+            if key.text in pairs:
+                raise self.error(f"the {kind} {key.text} is given twice", key.position)
             self.expect("=")
-            attrs[key.text] = self.attribute()
+            pairs[key.text] = read()
             if not self.take(","):
                 break
-        self.expect("}")
-        return attrs
+        self.expect(closing)
+        return pairs
 
     def attribute(self) -> Any:
         token = self.look()

@@ -169,6 +169,7 @@ class _Reader:
                 region.nodes,
                 writes,
                 tuple(i for i, _ in read_pairs),
+                self.graph.mesh,
             ),
             tuple(t for _, t in read_pairs),
         )

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from graphls.base.errors import GraphKeyError
 from graphls.base.plugins import check_name, load_plugin, plugins
 from graphls.ir.types import Type
+
+if TYPE_CHECKING:
+    from graphls.ir.sharding import Sharding
 
 Rule = Callable[..., Any]
 """A rule of a primitive, over a builder or a lowering, the operands, and the attributes by name."""
@@ -166,6 +169,10 @@ class Operation:
     ) -> tuple[Type, ...]:
         """The types of the outputs; raises GraphlsError where the inputs do not fit."""
         raise NotImplementedError
+
+    def result_sharding(self, attrs: Mapping[str, Any]) -> Sharding | None:
+        """The sharding that it requires of its result, also where that divides nothing; None for any."""
+        return None
 
     def evaluate(
         self, arrays: tuple[object, ...], attrs: Mapping[str, object], types: tuple[Type, ...]

@@ -39,7 +39,7 @@ def lines(graph: Graph) -> Iterator[tuple[str, object]]:
 
     The first line is that of the Graph, and a line of results (`return`, `yield`) that of the tuple of outputs.
     """
-    yield f"graph @{quoted(graph.name)}({declarations(graph.inputs)}) {{", graph
+    yield f"graph @{quoted(graph.name)}{_mesh(graph)}({declarations(graph.inputs)}) {{", graph
     for state in graph.states:
         yield f"  state {declarations([state])}", state
     for node in graph.nodes:
@@ -48,6 +48,10 @@ def lines(graph: Graph) -> Iterator[tuple[str, object]]:
         yield f"  {written(write)}", write
     yield f"  return {references(graph.outputs)}".rstrip(), graph.outputs
     yield "}", None
+
+
+def _mesh(graph: Graph) -> str:
+    return "" if graph.mesh is None else f" {graph.mesh} "
 
 
 def reference(value: Value) -> str:
@@ -67,7 +71,7 @@ def references(values: Iterable[Value]) -> str:
 
 def declarations(values: Iterable[Value]) -> str:
     """The text of inputs and parameters with their types: `%x: f32[4], %y: i64[]`."""
-    return ", ".join(f"{reference(value)}: {value.type}" for value in values)
+    return ", ".join(f"{reference(value)}: {value.type_text}" for value in values)
 
 
 def quoted(text: str, plain: re.Pattern[str] = _PLAIN_NAME) -> str:
@@ -85,7 +89,7 @@ def _node_lines(node: Node, indent: str) -> Iterator[tuple[str, object]]:
     if node.after:
         text += f" after({references(node.after)})"
     if node.outputs:
-        text += " : " + ", ".join(str(v.type) for v in node.outputs)
+        text += " : " + ", ".join(v.type_text for v in node.outputs)
     for region in node.regions:
         text += " region"
         if region.inputs:
@@ -169,7 +173,7 @@ def digest(graph: Graph) -> str:
 
 
 def _graph_parts(graph: Graph) -> Iterator[str]:
-    yield f"graph {quoted(graph.name)} {declarations(graph.inputs)}"
+    yield f"graph {quoted(graph.name)}{_mesh(graph)} {declarations(graph.inputs)}"
     yield f"states {declarations(graph.states)}"
     for node in graph.nodes:
         yield from _node_parts(node)

@@ -9,6 +9,7 @@ from graphls.base.errors import GraphlsError, VerifyError
 from graphls.base.location import Location
 from graphls.ir.graph import PHASES, Graph, Node, Value, Write, blocks, definers, needs, walk
 from graphls.ir.registry import Operation
+from graphls.ir.sharding import Sharding
 from graphls.ir.text import lines, reference
 from graphls.ir.types import TOKEN, Type
 
@@ -19,8 +20,9 @@ def verify(graph: Graph, typed: set[Node] | None = None) -> Graph:
     Each value is defined once and before its use (data and control edges have no cycle), names are
     unique, types are what the primitives infer, tokens are read only by primitives that take them and
     never leave their graph or region, what a region defines stays inside, and a state is written at
-    most once by a value of its type. Raises VerifyError, whose message is the graph with the fault
-    under the offending line.
+    most once by a value of its type. Shardings divide values evenly by axes of the mesh of the graph, and a value
+    that a state takes has no other sharding than the state. Raises VerifyError, whose message is the graph with the
+    fault under the offending line.
 
     `typed` are nodes whose types fit, as an earlier graph has shown that shares them; those of this graph join them.
 
@@ -75,6 +77,8 @@ class _Verifier:
         self.names: set[tuple[bool, str]] = set()
         self.defined: set[Value] = set()
         self.enclosed: set[Value] = set()
+        self.shardings: dict[Value, Sharding | None] = {}
+        """The shardings that are stated, of inputs, states and results of `shard`; None for a whole value."""
 
     def run(self) -> None:
         self.header()
@@ -96,6 +100,7 @@ class _Verifier:
             if value.type.stacked:
                 raise fault(self.graph, self.graph, f"the input {reference(value)} cannot be a stack")
             self.define(value, self.graph)
+            self.sharded(value, self.graph)
         for value in self.graph.states:
             if not value.is_state:
                 raise fault(self.graph, value, f"the state {value.name!r} is not marked as a state")
@@ -103,6 +108,7 @@ class _Verifier:
                 kind = "token" if value.type == TOKEN else "stack"
                 raise fault(self.graph, value, f"the state {reference(value)} cannot be a {kind}")
             self.define(value, value)
+            self.sharded(value, value)
 
     def define(self, value: Value, where: object) -> None:
         key = (value.is_state, value.name)
@@ -112,6 +118,17 @@ class _Verifier:
             raise fault(self.graph, where, f"the name {reference(value)} is used twice")
         self.names.add(key)
         self.defined.add(value)
+
+    def sharded(self, value: Value, where: object) -> None:
+        """Check and record the sharding that is stated for a value."""
+        self.shardings[value] = sharding = value.sharding
+        if sharding is None:
+            return
+        if self.graph.mesh is None:
+            names = " and ".join(sharding.names)
+            raise fault(self.graph, where, f"{reference(value)} is divided by {names}, and the graph has no mesh")
+        if (reason := sharding.fault(value.type.shape, self.graph.mesh)) is not None:
+            raise fault(self.graph, where, f"{reference(value)} {reason}")
 
     def node(self, node: Node) -> None:
         for value in chain(node.inputs, node.after):
@@ -131,6 +148,17 @@ class _Verifier:
         if value.is_state:
             raise fault(self.graph, node, f"a node cannot define the state {reference(value)}")
         self.define(value, node)
+        if value.sharding is not None or self.graph.mesh is not None:
+            self.sharded_result(value, node)
+
+    def sharded_result(self, value: Value, node: Node) -> None:
+        """Check that a result of a node, or a parameter of its region, has the sharding that the node requires."""
+        required = node.primitive.result_sharding(node.attrs) if value in node.outputs else None
+        if value.sharding != (required or None):
+            expected = required.typed(value.type) if required else "not divided"
+            raise fault(self.graph, node, f"{reference(value)} is {expected} by its node, and not {value.type_text}")
+        if required is not None:
+            self.sharded(value, node)
 
     def undefined(self, value: Value) -> str:
         """The reason why a value cannot be used at its position."""
@@ -146,6 +174,8 @@ class _Verifier:
     def region(self, region: Graph, node: Node) -> None:
         if region.states or region.writes:
             raise fault(self.graph, node, "a region cannot have states or writes")
+        if region.mesh is not None:
+            raise fault(self.graph, node, "a region has the mesh of its graph, and none of its own")
         for value in region.inputs:
             self.result(value, node)
         for inner in region.nodes:
@@ -188,6 +218,9 @@ class _Verifier:
                 raise fault(self.graph, write, self.undefined(value))
             if state.type != value.type:
                 text = f"{reference(state)} holds {state.type} and cannot take {value.type}"
+                raise fault(self.graph, write, text)
+            if self.shardings.get(value, state.sharding) != state.sharding:
+                text = f"{reference(state)} is {state.type_text} and cannot take {value.type_text}, divided otherwise"
                 raise fault(self.graph, write, text)
             states.remove(state)
 

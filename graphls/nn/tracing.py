@@ -10,13 +10,17 @@ from graphls.frontend.tensors.configuration import Configuration
 from graphls.frontend.trace.inputs import static_inputs
 from graphls.frontend.trace.trace import Traced, trace
 from graphls.frontend.trace.tracer import current_tracer
+from graphls.ir.sharding import Mesh
 from graphls.nn.cell import Cell, input_names
 
 
-def trace_graph(cell: Callable[..., object], *inputs: object, names: Sequence[str] | None = None) -> Traced:
+def trace_graph(
+    cell: Callable[..., object], *inputs: object, names: Sequence[str] | None = None, mesh: Mesh | None = None
+) -> Traced:
     """Trace a cell or function on inputs like these; the graph has no backward yet.
 
-    `names` are those of the inputs, by default the parameters of a cell.
+    `names` are those of the inputs, by default the parameters of a cell. On a `mesh` of devices the graph has the
+    shardings of parameters and those that `ops.shard` requires.
 
     Raises GraphTypeError for anything but a cell or a function, and inside of `construct`.
 
@@ -37,7 +41,7 @@ def trace_graph(cell: Callable[..., object], *inputs: object, names: Sequence[st
         raise GraphTypeError(f"{text}; write it as a nn.Cell, which graphls.interop.torch gives its weights.")
     if names is None:
         names = input_names(cell, len(inputs)) if isinstance(cell, Cell) else []
-    return trace(cell, tuple(map(static_inputs, inputs)), names, _graph_name(cell))
+    return trace(cell, tuple(map(static_inputs, inputs)), names, _graph_name(cell), mesh)
 
 
 def _graph_name(cell: object) -> str:

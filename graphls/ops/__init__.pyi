@@ -462,6 +462,7 @@ from graphls.ops.state import assign_add as assign_add
 from graphls.ops.state import assign_sub as assign_sub
 from graphls.ops.state import depend as depend
 from graphls.ops.state import identity as identity
+from graphls.ops.state import shard as shard
 from graphls.ops.state import stop_gradient as stop_gradient
 
 __all__: list[str]

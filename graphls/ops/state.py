@@ -14,6 +14,7 @@ from graphls.frontend.trace import ordering
 from graphls.frontend.trace.states import Scratch, StateSymbol
 from graphls.frontend.trace.tracer import Tracer, current_tracer
 from graphls.ir.graph import Value
+from graphls.ir.sharding import Sharding
 from graphls.ir.types import DTypeLike, Type, float32, int32
 from graphls.ops.arrays.shapes import broadcast_to, reshape
 from graphls.ops.math.elementwise import add, cast, sub
@@ -73,6 +74,24 @@ def current_value(variable: TensorLike) -> Tensor:
 def stop_gradient(value: object) -> Any:
     """A tensor, or the tensors in a pytree, through which no gradient flows."""
     return map_leaves(lambda x: apply("stop_gradient", tensor_of(x)) if is_tensor(x) else x, value)
+
+
+@operation(method=False)
+def shard(x: TensorLike, *axes: str | tuple[str, ...] | None) -> Any:
+    """`x` itself, which a mesh of devices divides: axis by axis by a mesh axis, by several in a tuple, or by none.
+
+    `shard(x, "data", None)` divides the rows of a matrix among the devices along the mesh axis "data". Its gradient is
+    divided alike. A step that is compiled without a mesh is not affected.
+
+    Raises GraphValueError for another number of axes than x has, for a mesh axis that stands twice or that the mesh
+    lacks, and where the devices do not divide an axis evenly; GraphTypeError for anything but names, tuples of names
+    and None.
+    """
+    tensor, sharding, tracer = tensor_of(x), Sharding.of(*axes), current_tracer()
+    mesh = None if tracer is None else tracer.mesh
+    if (fault := sharding.fault(tensor.shape, mesh)) is not None:
+        raise GraphValueError(f"The tensor {fault}.")
+    return x if mesh is None else apply("shard", tensor, axes=sharding.axes)
 
 
 @operation(classes="Identity")

@@ -247,7 +247,7 @@ def _timed(name: str, each: Pass, graph: Graph) -> Stage:
 
 def _is_same(graph: Graph, result: Graph) -> bool:
     """Whether a pass has changed nothing, as is common, so that the graph needs no second verification."""
-    first, second = ((g.name, g.inputs, g.states, g.nodes, g.writes, g.outputs) for g in (graph, result))
+    first, second = ((g.name, g.inputs, g.states, g.nodes, g.writes, g.outputs, g.mesh) for g in (graph, result))
     return first == second
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from graphls.base.errors import GraphTypeError, GraphValueError
 from graphls.ir.build import Builder
 from graphls.ir.graph import Graph, Value
+from graphls.ir.sharding import Sharding
 from graphls.ir.types import TOKEN, Type, bool_, int32, type_of
 from graphls.primitives.emitter import Emitter
 from graphls.primitives.faults import listed
@@ -62,6 +63,33 @@ class Depend(Primitive):
 
     def vjp(self, e: Builder, g: Value, x: Value, out: Value, recompute: bool = False) -> Any:
         return g
+
+
+class Shard(Primitive):
+    """The operand itself, which the mesh of the graph divides by `axes`: mesh axes for each axis, none for a whole one.
+
+    It computes nothing. Where the engine runs on a mesh, it moves the parts of the operand to their devices.
+    """
+
+    half = "native"
+    flops_per_element = 0
+    integer_gradient = "whole"
+    samples = (sample(f32(2, 3), axes=((), ())), sample(f32(), axes=()))
+    onnx = "Identity"
+
+    def result_sharding(self, attrs: Mapping[str, Any]) -> Sharding:
+        return Sharding(attrs["axes"])
+
+    def infer(self, x: Type, axes: tuple[tuple[str, ...], ...]) -> Type:
+        if len(axes) != x.rank:
+            raise GraphValueError(f"{x} has {x.rank} axes, and its sharding is for {len(axes)}.")
+        return x
+
+    def numpy(self, x: Array, axes: tuple[tuple[str, ...], ...]) -> Array:
+        return x
+
+    def vjp(self, e: Builder, g: Value, x: Value, out: Value, axes: tuple[tuple[str, ...], ...]) -> Any:
+        return e.shard(g, axes=axes)
 
 
 class StopGradient(Primitive):

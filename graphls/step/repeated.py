@@ -19,6 +19,7 @@ from graphls.frontend.trace.inputs import InputCheck
 from graphls.frontend.trace.trace import fill_outputs
 from graphls.ir.build import Builder, Names, substitute
 from graphls.ir.graph import Graph, Node, Value, Write, filtered, walk
+from graphls.ir.sharding import Sharding
 from graphls.ir.types import Type
 from graphls.passes.schedule.host_calls import calls_for_results
 from graphls.runtime.host_random import AHEAD, HostValues, known
@@ -121,7 +122,7 @@ def repeated(graph: Graph, count: int) -> Graph:
     nodes = tuple(substitute(node, own) for node in filtered(graph.nodes, lambda node: not node.primitive.on_host))
     yields = tuple(own.get(v, v) for v in (*(w.value for w in graph.writes), *graph.outputs))
     region = Graph("region", (*carried, *elements, *drawn), (), nodes, (), yields)
-    stacks = [Value(v.name, _stacked(v.type, count)) for v in graph.inputs]
+    stacks = [Value(v.name, _stacked(v.type, count), sharding=_stacked_sharding(v)) for v in graph.inputs]
     stacks += [Value(names.fresh(v.name), _stacked(v.type, count)) for v in drawn]
     builder = Builder(names)
     attrs = {"carries": len(carried), "length": count}
@@ -129,7 +130,11 @@ def repeated(graph: Graph, count: int) -> Graph:
     results = builder.emit("scan", operands, attrs, regions=(region,))
     writes = tuple(Write(w.state, value) for w, value in zip(graph.writes, results, strict=False))
     outputs = results[len(carried) :]
-    return Graph(graph.name, tuple(stacks), graph.states, tuple(builder.nodes), writes, outputs)
+    return graph.replace(inputs=tuple(stacks), nodes=tuple(builder.nodes), writes=writes, outputs=outputs)
+
+
+def _stacked_sharding(value: Value) -> Sharding | None:
+    return None if value.sharding is None else Sharding(((), *value.sharding.axes))
 
 
 def _stacked(type: Type, count: int) -> Type:

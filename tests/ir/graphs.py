@@ -9,7 +9,21 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from graphls.ir import DTYPES, PHASES, TOKEN, Builder, Graph, Location, Names, Node, Type, Value, Write
+from graphls.ir import (
+    DTYPES,
+    PHASES,
+    TOKEN,
+    Builder,
+    Graph,
+    Location,
+    Mesh,
+    Names,
+    Node,
+    Sharding,
+    Type,
+    Value,
+    Write,
+)
 from graphls.ir.registry import Operation
 from graphls.ir.types import bfloat16, bool_
 
@@ -23,6 +37,7 @@ TEXTS = st.one_of(st.sampled_from(PLAIN), st.sampled_from(HOSTILE), st.text(max_
 DATA = tuple(dtype for dtype in DTYPES if dtype.kind != "token")
 SHAPES = st.lists(st.integers(0, 3), max_size=3).map(tuple)
 TYPES = st.builds(Type, st.sampled_from(DATA), SHAPES)
+MESHES = st.none() | st.dictionaries(st.sampled_from("axbY"), st.integers(1, 3), min_size=1).map(lambda s: Mesh(**s))
 LOCATIONS = st.none() | st.builds(Location, TEXTS, st.integers(0, 10**6))
 
 
@@ -74,24 +89,40 @@ class _Maker:
     def __init__(self, draw: DrawFn) -> None:
         self.draw = draw
         self.names = Names()
+        self.mesh = draw(MESHES)
 
     def fresh(self, kind: Type, is_state: bool = False) -> Value:
         return Value(self.names.fresh(self.draw(TEXTS)), kind, is_state)
+
+    def sharded(self, kind: Type, is_state: bool = False) -> Value:
+        return Value(self.names.fresh(self.draw(TEXTS)), kind, is_state, self.sharding(kind))
+
+    def sharding(self, kind: Type) -> Sharding | None:
+        """A sharding that divides the axes of a type evenly, if there is a mesh."""
+        if self.mesh is None:
+            return None
+        axes: list[tuple[str, ...]] = [() for _ in kind.shape]
+        for name in self.draw(st.permutations(self.mesh.names)):
+            fitting = [i for i, n in enumerate(kind.shape) if n % self.mesh.parts((*axes[i], name)) == 0]
+            if fitting and self.draw(st.booleans()):
+                axes[self.draw(st.sampled_from(fitting))] += (name,)
+        return Sharding(tuple(axes))
 
     def some(self, values: list[Value], most: int = 3) -> tuple[Value, ...]:
         return tuple(self.draw(st.lists(st.sampled_from(values), max_size=most))) if values else ()
 
     def graph(self) -> Graph:
-        inputs = tuple(map(self.fresh, self.draw(st.lists(TYPES, max_size=3))))
-        states = tuple(self.fresh(t, True) for t in self.draw(st.lists(TYPES, max_size=3)))
+        inputs = tuple(map(self.sharded, self.draw(st.lists(TYPES, max_size=3))))
+        states = tuple(self.sharded(t, True) for t in self.draw(st.lists(TYPES, max_size=3)))
         nodes = self.block([*inputs, *states], 0)
         known = [*inputs, *states, *(v for node in nodes for v in node.outputs)]
         data = [v for v in known if v.type != TOKEN]
         writes = tuple(write for state in states for write in self.writes(state, data))
-        return Graph(self.draw(TEXTS), inputs, states, tuple(nodes), writes, self.some(data))
+        return Graph(self.draw(TEXTS), inputs, states, tuple(nodes), writes, self.some(data), self.mesh)
 
     def writes(self, state: Value, known: list[Value]) -> list[Write]:
-        fitting = [v for v in known if v.type == state.type]
+        # Only the results of other nodes than `shard` may be divided in any way.
+        fitting = [v for v in known if v.type == state.type and v.sharding == state.sharding]
         value = self.draw(st.sampled_from(fitting))
         return [Write(state, value, self.draw(st.booleans()))] * self.draw(st.integers(0, 1))
 
@@ -106,11 +137,15 @@ class _Maker:
     def statement(self, known: list[Value], depth: int) -> list[Node]:
         data = [v for v in known if v.type != TOKEN]
         kinds = ("free", "constant", "start", "get") + (("cond", "custom") if depth < 2 else ())
+        kinds += ("shard",) if self.mesh and data else ()
         kind = self.draw(st.sampled_from(kinds))
         if kind == "cond":
             return self.cond(data, known, depth)
         if kind == "custom":
             return [self.custom(data, known, depth)]
+        if kind == "shard":
+            operand = self.draw(st.sampled_from(data))
+            return [self.emit(known, "shard", (operand,), {"axes": self.sharding(operand.type).axes})]
         if kind == "constant":
             return [self.emit(known, "constant", (), {"value": self.draw(arrays())})]
         if kind == "start":

@@ -27,7 +27,6 @@ CALLS: dict[str, list[tuple[Callable[[], Any], type[Exception]]]] = {
     "division of networks": [
         (lambda: context.set_auto_parallel_context(parallel_mode="semi_auto_parallel"), RuntimeError),
         (lambda: context.set_auto_parallel_context(parallel_mode="auto_parallel"), RuntimeError),
-        (lambda: ops.shard, AttributeError),
         (lambda: nn.MicroBatchInterleaved, AttributeError),
     ],
     "pipelines": [

@@ -47,7 +47,7 @@ def test_the_facts_of_the_primitives_that_there_are() -> None:
     assert with_fact("is_loop") == {"scan", "while_loop"}
     assert with_fact("is_check") == {"overflow_get"}
     assert with_fact("is_convolution") == {"convolution", "convolution_add", "convolution_input_gradient"}
-    assert with_fact("is_view") == {"check_labels", "custom_gradient", "depend", "reshape", "stop_gradient"}
+    assert with_fact("is_view") == {"check_labels", "custom_gradient", "depend", "reshape", "shard", "stop_gradient"}
     views = with_fact("is_view") - {"custom_gradient"}
     assert with_fact("moves") == views | {"broadcast_to", "reverse", "transpose"}
     assert with_fact("is_transparent") == with_fact("moves") | {"cast"}

@@ -236,7 +236,7 @@ def renamed(graph: Graph, seed: int, values: dict[Value, Value] | None = None) -
     def new(value: Value) -> Value:
         if value not in values:
             name = value.name if value.is_state else f"v{len(values)}"
-            values[value] = Value(name, value.type, value.is_state)
+            values[value] = Value(name, value.type, value.is_state, value.sharding)
         return values[value]
 
     def block(inner: Graph) -> Graph:
@@ -249,7 +249,7 @@ def renamed(graph: Graph, seed: int, values: dict[Value, Value] | None = None) -
         )  # fmt: skip
         writes = tuple(Write(new(w.state), new(w.value), w.in_place) for w in inner.writes)
         ends = [tuple(map(new, several)) for several in (inner.inputs, inner.states, inner.outputs)]
-        return Graph("other", ends[0], ends[1], nodes, writes, ends[2])
+        return Graph("other", ends[0], ends[1], nodes, writes, ends[2], inner.mesh)
 
     return block(graph)
 

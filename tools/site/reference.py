@@ -69,7 +69,7 @@ def _same(module: str, of: str) -> str:
 def pages() -> tuple[Page, ...]:
     """All pages of the reference; functions of `ops` and cells of `nn` are in docs/operators."""
     return (
-        _page("compile", "Compile and run", "graphls: compile load_step trace_graph Compiled Cuda",
+        _page("compile", "Compile and run", "graphls: compile load_step trace_graph Compiled Cuda Mesh",
               "graphls.step.calling.jit"),
         _page("tensors", "Tensors and parameters",
               f"graphls: Tensor Parameter ParameterTuple tensor from_numpy get_seed set_seed {TYPES}",

@@ -17,6 +17,7 @@ from graphls.frontend.tensors.configuration import Configuration
 from graphls.frontend.tensors.executor import current_tracer
 from graphls.frontend.tensors.tape import SAME, note
 from graphls.frontend.tensors.tensor import Array, Symbol, Tensor, array_of
+from graphls.ir.sharding import Sharding
 from graphls.ir.types import DType, DTypeLike, as_dtype, type_of
 
 
@@ -112,6 +113,25 @@ class Parameter(DeviceSettings, Tensor):
             self._requires_grad = value
             self._set_at = user_location()
             Configuration.note_gradient_change()
+
+    @property
+    def sharding(self) -> tuple[str | tuple[str, ...] | None, ...]:
+        """For each axis the mesh axes that divide it on a mesh of devices, or None: `("model", None)`.
+
+        A change counts from the next compilation on. Raises GraphValueError for another number of axes and for a mesh
+        axis that stands twice, GraphTypeError for anything but names, tuples of names and None.
+        """
+        axes = self.device_settings.get("sharding", ((),) * len(self.shape))
+        return tuple(names if len(names) > 1 else next(iter(names), None) for names in axes)
+
+    @sharding.setter
+    def sharding(self, axes: Iterable[str | Iterable[str] | None]) -> None:
+        axes = tuple(axes)
+        if len(axes) != len(self.shape):
+            text = f"Parameter {self.name!r} has {len(self.shape)} axes, and its sharding {axes!r} is for {len(axes)}."
+            raise GraphValueError(text)
+        self.device_settings["sharding"] = Sharding.of(*axes).axes
+        Configuration.note_change()
 
     @classmethod
     def holding(cls, array: Array, name: str) -> Parameter:

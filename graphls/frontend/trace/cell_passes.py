@@ -42,7 +42,7 @@ def run_passes(tracer: Tracer, cell: HasPasses, first: int, start: int, outputs:
     parameters = dict(cell.parameters_and_names())
     values = ((path, before.get(p) or tracer.states.get(p)) for path, p in parameters.items())
     known = {path: value for path, value in values if value is not None}
-    graph = _graph(nodes[first:], parameters, known, outputs)
+    graph = _graph(nodes[first:], parameters, known, outputs).replace(mesh=tracer.mesh)
     old = {value for node in walk(graph) for value in node.outputs}
     for each in cell._passes:
         graph = each.rewrite(graph, cell.training)

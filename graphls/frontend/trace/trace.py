@@ -27,6 +27,7 @@ from graphls.frontend.trace.rewriting.functions import rewritten
 from graphls.frontend.trace.states import StateSymbol, copies
 from graphls.frontend.trace.tracer import Tracer
 from graphls.ir.graph import Graph, Value, Write, in_order, walk
+from graphls.ir.sharding import Mesh
 from graphls.ir.types import int64, type_of
 
 
@@ -42,29 +43,32 @@ class Traced:
 
 
 def trace(
-    function: Callable[..., object], args: tuple[object, ...], names: Sequence[str] = (), name: str = "main"
-) -> Traced:
+    function: Callable[..., object], args: tuple[object, ...], names: Sequence[str] = (), name: str = "main",
+    mesh: Mesh | None = None,
+) -> Traced:  # fmt: skip
     """Trace `function(*args)`; every tensor in `args` becomes an input, everything else is a constant.
 
-    `names` are the preferred names of the positional arguments. Raises TraceError, with the user's line, for code that
-    cannot become part of a static graph.
+    `names` are the preferred names of the positional arguments, `mesh` is that of the graph. Raises TraceError, with
+    the user's line, for code that cannot become part of a static graph.
     """
     with COMPILING.lock:
-        return _best_trace(function, args, names, name)
+        return _best_trace(partial(Tracer, name, mesh=mesh), function, args, names)
 
 
-def _best_trace(function: Callable[..., object], args: tuple[object, ...], names: Sequence[str], name: str) -> Traced:
+def _best_trace(
+    tracer: Callable[..., Tracer], function: Callable[..., object], args: tuple[object, ...], names: Sequence[str]
+) -> Traced:
     """The trace of a function in its rewritten form, or unchanged where that form fails."""
     try:
-        return _traced(Tracer(name), function, args, names)
+        return _traced(tracer(), function, args, names)
     except Escaped:
         # An object of the user has carried a value out of a branch that was merged at once. Unchanged, the code runs to
         # its end once for each branch, and makes an object anew for each.
-        return _traced(Tracer(name, rewrites=False), function, args, names)
+        return _traced(tracer(rewrites=False), function, args, names)
     except MergeError as error:
         # The branches give different texts or cells, from which later code may compute tensors.
         with suppress(TraceError):
-            return _traced(Tracer(name, rewrites=False), function, args, names)
+            return _traced(tracer(rewrites=False), function, args, names)
         raise error
 
 
@@ -122,7 +126,7 @@ def _finished(tracer: Tracer, inputs: tuple[Value, ...], results: object) -> Tra
         Write(s, v) for p, v in tracer.written.items() if (s := tracer.states.get(p)) is not None and v is not s
     )
     nodes = in_order(tracer.builder.nodes)
-    graph = Graph(tracer.name, inputs, tuple(tracer.states.values()), nodes, writes, outputs)
+    graph = Graph(tracer.name, inputs, tuple(tracer.states.values()), nodes, writes, outputs, tracer.mesh)
     _refuse_undefined(graph)
     parameters = {v.name: p for p, v in tracer.states.items()}
     tree = map_leaves(lambda leaf: PLACE if is_tensor(leaf) else leaf, results)

@@ -24,6 +24,7 @@ from graphls.frontend.trace.states import Scratch, StateSymbol
 from graphls.ir.build import Builder, Names
 from graphls.ir.graph import Graph, Value
 from graphls.ir.registry import Operation, lookup
+from graphls.ir.sharding import Mesh, Sharding
 from graphls.ir.types import DType, Type, type_of
 
 MOST_ANSWERS = 10_000
@@ -85,6 +86,8 @@ class Tracer:
     name: str = "main"
     rewrites: bool = True
     """Whether functions of users run in their rewritten form."""
+    mesh: Mesh | None = None
+    """The devices among which shardings divide values."""
     stack: list[Call] = field(default_factory=lambda: [Call(Builder())])
     aliases: Aliases = field(default_factory=Aliases)
     order: dict[Value, int] = field(default_factory=dict)
@@ -214,8 +217,17 @@ class Tracer:
             return self.zeros(parameter.type)
         if parameter not in self.states:
             name = self.builder.names.fresh(parameter.name)
-            self.states[parameter] = Value(name, parameter.type, is_state=True)
+            self.states[parameter] = Value(name, parameter.type, True, self.sharding_of(parameter))
         return self.states[parameter]
+
+    def sharding_of(self, parameter: Parameter) -> Sharding | None:
+        """The sharding of a state on the mesh; raises GraphValueError where the mesh cannot divide it so."""
+        if self.mesh is None or not any(parameter.sharding):
+            return None
+        sharding = Sharding.of(*parameter.sharding)
+        if (fault := sharding.fault(parameter.shape, self.mesh)) is not None:
+            raise GraphValueError(f"Parameter {parameter.name!r} {fault}.")
+        return sharding
 
     def current(self, parameter: Parameter) -> Value:
         """The value of a parameter at this point of the step."""

@@ -123,7 +123,7 @@ class _Changes:
         if {self.matching.values.get(v, v) for v in a.after} != set(b.after):
             yield f"after({references(a.after)})" if a.after else "without after"
         if [v.type for v in a.outputs] != [v.type for v in b.outputs]:
-            yield f"types {', '.join(str(v.type) for v in a.outputs)}"
+            yield f"types {', '.join(v.type_text for v in a.outputs)}"
         if a.phase != b.phase:
             yield f"phase {a.phase}"
         if a.scope != b.scope:
@@ -147,11 +147,12 @@ class _Changes:
         pairs = [(v, partner.get(v)) for v in self.before.inputs]
         known = {w for _, w in pairs}
         added = [(None, w) for w in self.after.inputs if w not in known]
-        return (*((v, w) for v, w in pairs if w is None or v.type != w.type), *added)
+        return (*((v, w) for v, w in pairs if w is None or v.type_text != w.type_text), *added)
 
     def states(self) -> tuple[tuple[Value | None, Value | None], ...]:
         earlier, later = ({v.name: v for v in graph.states} for graph in (self.before, self.after))
-        return tuple((v, w) for v, w in _by_name(earlier, later) if v is None or w is None or v.type != w.type)
+        pairs = _by_name(earlier, later)
+        return tuple((v, w) for v, w in pairs if v is None or w is None or v.type_text != w.type_text)
 
     def writes(self) -> tuple[tuple[Write | None, Write | None], ...]:
         earlier, later = ({w.state.name: w for w in graph.writes} for graph in (self.before, self.after))
@@ -195,9 +196,9 @@ def _counts(difference: Difference) -> str:
     changed = len(difference.changed)
     parts = [f"{len(difference.added)} added", f"{len(difference.removed)} removed", f"{changed} changed"]
     text = f"Nodes: {', '.join(parts)}, {len(difference.paired) - changed} the same."
-    ends = ("inputs", "states", "writes", "outputs")
-    counts = [(name, len(getattr(difference, name))) for name in ends]
-    listed = ", ".join(f"{count} {name[:-1] if count == 1 else name}" for name, count in counts if count)
+    ends = {"inputs": "input", "states": "state", "writes": "write", "outputs": "output", "meshes": "mesh"}
+    counts = [(one, name, len(getattr(difference, name))) for name, one in ends.items()]
+    listed = ", ".join(f"{count} {one if count == 1 else name}" for one, name, count in counts if count)
     return f"{text} Also different: {listed}." if listed else text
 
 
@@ -238,11 +239,12 @@ def _merged(difference: Difference) -> list[_Line]:
 def _was(difference: Difference) -> dict[Hashable, str]:
     """The former texts of changed lines, by their keys."""
     texts: dict[Hashable, str] = {(difference.paired[b], 0): "; ".join(parts) for b, parts in difference.was.items()}
-    if difference.inputs:
-        texts["graph"] = f"({declarations(difference.before.inputs)})"
+    if difference.inputs or difference.meshes:
+        mesh = f"{difference.before.mesh or 'no mesh'} " if difference.meshes else ""
+        texts["graph"] = f"{mesh}({declarations(difference.before.inputs)})"
     for v, w in difference.states:
         if v and w:
-            texts["state", v.name] = str(v.type)
+            texts["state", v.name] = v.type_text
     for a, b in difference.writes:
         if a and b:
             texts["write", a.state.name] = f"{reference(a.value)}{' in place' if a.in_place else ''}"

@@ -211,6 +211,7 @@ class PlainCopy:
             tuple(map(self._node, graph.nodes)),
             tuple(replace(w, state=self.values[w.state], value=self.values[w.value]) for w in graph.writes),
             self._used(graph.outputs),
+            graph.mesh,
         )
 
     def _node(self, node: Node) -> Node:
@@ -221,7 +222,7 @@ class PlainCopy:
 
     def _defined(self, values: tuple[Value, ...]) -> tuple[Value, ...]:
         for value in values:
-            self.values[value] = Value(f"v{len(self.values)}", value.type, value.is_state)
+            self.values[value] = Value(f"v{len(self.values)}", value.type, value.is_state, value.sharding)
         return self._used(values)
 
     def _used(self, values: tuple[Value, ...]) -> tuple[Value, ...]:

@@ -255,6 +255,7 @@ def _others(difference: Difference) -> Iterator[list[str]]:
     for kind, values in pairs.items():
         yield from ([f"{kind} {declarations((value,))}" if value else "" for value in pair] for pair in values)
     yield from ([written(write) if write else "" for write in pair] for pair in difference.writes)
+    yield from ([str(mesh) if mesh else "" for mesh in pair] for pair in difference.meshes)
 
 
 def _values_of(what: object) -> Iterable[Value]:

@@ -87,7 +87,7 @@ class _Widening(Rewriter):
         """Append a node that computes in float32; returns its results as other nodes read them."""
         types = node.primitive.result_types(tuple(v.type for v in node.inputs), node.attrs, node.regions)
         pairs = list(zip(node.outputs, types, strict=True))
-        computed = tuple(v if v.type == kind else Value(v.name, kind) for v, kind in pairs)
+        computed = tuple(v if v.type == kind else Value(v.name, kind, sharding=v.sharding) for v, kind in pairs)
         self.e.append(replace(node, outputs=computed))
         outputs = zip(node.outputs, computed, strict=True)
         return tuple(v if v is new else self.back(new, v.type.dtype) for v, new in outputs)

@@ -139,7 +139,7 @@ class _Narrowing:
         if value not in self.weights:
             return self.e.cast(self.single(value), dtype=float16)  # type: ignore[no-any-return]
         weight = self.weights[value]
-        state = Value(self.names.fresh(value.name), value.type.with_dtype(float16), is_state=True)
+        state = Value(self.names.fresh(value.name), value.type.with_dtype(float16), True, value.sharding)
         self.weights[state] = lambda: _rounded(weight())
         return state
 

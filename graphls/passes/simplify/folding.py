@@ -140,7 +140,7 @@ class Folding(Rewriter):
         primitive = node.primitive
         if node.regions or primitive.is_constant or primitive.takes_tokens:
             return False
-        if primitive.on_host or primitive.calls_python:
+        if primitive.on_host or primitive.calls_python or primitive.result_sharding(node.attrs) is not None:
             return False
         if not all(self.roots.get(v) is v for v in node.inputs):
             return False
