@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphls.ir.graph import Graph, Value
+from graphls.ir.sharding import Sharding
 from graphls.runtime.devices import Cuda
 from graphls.runtime.xla.library import devices_of, load_jax
 
@@ -16,8 +17,8 @@ class Placement:
     """The devices of a graph, and the sharding of JAX for each of its values."""
 
     def __init__(self, graph: Graph, device: str | Cuda) -> None:
-        self.jax, mesh = load_jax(), getattr(graph,"mesh",None)
-        sizes = dict(mesh.axes) if mesh is not None else {}
+        self.jax, mesh = load_jax(), graph.mesh
+        sizes = {} if mesh is None else dict(mesh.sizes)
         devices = self.devices = devices_of(device, prod(sizes.values()))
         self.mesh: Any = None
         if len(devices) > 1:
@@ -33,15 +34,15 @@ class Placement:
 
     def of(self, value: Value, more: int = 0) -> Any:
         """The sharding of a value, which may have more axes at its end."""
-        if self.mesh is None or getattr(value,"sharding",None) is None:
+        if self.mesh is None or value.sharding is None:
             return self.whole
         return self._sharding((*value.sharding.axes, *[()] * more))
 
-    def constrained(self, array: Any, value: Value) -> Any:
-        """An array of a traced program, divided as its value says."""
-        if self.mesh is None or getattr(value,"sharding",None) is None:
+    def constrained(self, array: Any, sharding: Sharding) -> Any:
+        """An array of a traced program, divided as a node requires, or whole where that divides nothing."""
+        if self.mesh is None:
             return array
-        return self.jax.lax.with_sharding_constraint(array, self.of(value))
+        return self.jax.lax.with_sharding_constraint(array, self._sharding(sharding.axes))
 
     def _sharding(self, axes: tuple[tuple[str, ...], ...]) -> Any:
         spec = self.jax.sharding.PartitionSpec(*(names or None for names in axes))

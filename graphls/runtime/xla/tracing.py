@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from graphls.ir.graph import Graph, Node, Value, walk
+from graphls.ir.sharding import Sharding
 from graphls.ir.types import TOKEN
 from graphls.primitives.indexing import axis_size
 
 Array = Any
 """An array of JAX, traced or not."""
 
-Placed = Callable[[Array, Value], Array]
+Placed = Callable[[Array, Sharding], Array]
 HOLDS = np.array(True)
 
 
@@ -23,7 +24,7 @@ class Tracer:
     """Runs the nodes of a graph by their rules, on arrays of `jax`; `checks` are the tests of indices so far.
 
     Nothing in a program of XLA raises, so each test is a result of it: whether all indices of a node are in range. The
-    indices of `tested` nodes, and constant ones, are not tested here. `placed` divides a value as it says.
+    indices of `tested` nodes, and constant ones, are not tested here. `placed` divides a result as its node requires.
     """
 
     def __init__(self, jax: Any, tested: Collection[Node] = (), placed: Placed | None = None) -> None:
@@ -45,7 +46,9 @@ class Tracer:
             if primitive.takes_indices and node not in self.tested:
                 self._test(node, arrays[1])
             results = self._computed(node, arrays, env)
-        return tuple(self.placed(self._typed(r, v), v) for r, v in zip(results, node.outputs, strict=True))
+        typed = tuple(self._typed(r, v) for r, v in zip(results, node.outputs, strict=True))
+        sharding = primitive.result_sharding(node.attrs)
+        return typed if sharding is None else tuple(self.placed(result, sharding) for result in typed)
 
     def _computed(self, node: Node, arrays: tuple[Array, ...], env: dict[Value, Array]) -> tuple[Array, ...]:
         primitive: Any = node.primitive
@@ -97,7 +100,7 @@ class Tracer:
         return result if result.dtype == dtype else result.astype(dtype)
 
 
-def _unchanged(array: Array, value: Value) -> Array:
+def _unchanged(array: Array, sharding: Sharding) -> Array:
     return array
 
 
