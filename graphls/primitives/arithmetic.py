@@ -11,7 +11,6 @@ from graphls.ir.graph import Value
 from graphls.ir.types import Type, float16, float64, int16, int32, int64, uint8
 from graphls.primitives.elementary import floor, square_root, with_sign_of
 from graphls.primitives.emitter import Emitter
-from graphls.primitives.namespaces import namespace
 from graphls.primitives.primitive import Array, Elementwise, FloatElementwise, f32, no_gradient, of, sample
 
 PAIRS = (
@@ -209,10 +208,12 @@ class FloorDiv(Elementwise):
     vjp = no_gradient
 
     def numpy(self, x: Array, y: Array) -> Array:
-        return namespace(x).floor(x / y) if x.dtype.kind == "f" else x // y
+        return np.floor(x / y) if x.dtype.kind == "f" else x // y
 
     def xla(self, jax: Any, x: Array, y: Array) -> Any:
-        return _unless_by_zero(jax, self.numpy(x, y), y)
+        if x.dtype.kind == "f":
+            return jax.numpy.floor(x / as_wide(jax, x, y))
+        return _unless_by_zero(jax, x // y, y)
 
     def onnx(self, e: Emitter, x: str, y: str) -> str:
         if e.in_types[0].dtype.is_float:
@@ -233,14 +234,14 @@ class TruncateDiv(Elementwise):
 
     def numpy(self, x: Array, y: Array) -> Any:
         if x.dtype.kind == "f":
-            return namespace(x).trunc(x / y)
+            return np.asarray(np.trunc(x / y))
         quotient = np.floor_divide(x, y)
         has_remainder = (np.fmod(x, y) != 0) & (y != 0)
         return np.asarray(quotient + ((x < 0) != (y < 0)) * has_remainder.astype(x.dtype), x.dtype)
 
     def xla(self, jax: Any, x: Array, y: Array) -> Any:
         if x.dtype.kind == "f":
-            return self.numpy(x, y)
+            return jax.numpy.trunc(x / as_wide(jax, x, y))
         return _unless_by_zero(jax, jax.lax.div(*jax.numpy.broadcast_arrays(x, y)), y)
 
     def onnx(self, e: Emitter, x: str, y: str) -> str:
@@ -304,6 +305,11 @@ class Fmod(Elementwise):
         divisor = _safe(e, y)
         remainder = e.Sub(x, e.Mul(e.Div(x, divisor), divisor))  # the kernel of Mod divides as doubles
         return e.Where(e.Equal(divisor, y), remainder, e.scalar(0))
+
+
+def as_wide(jax: Any, x: Array, y: Array) -> Any:
+    """A divisor in the shape of the quotient: by a broadcast one, XLA multiplies by its reciprocal, rounded twice."""
+    return jax.lax.optimization_barrier(jax.numpy.broadcast_to(y, np.broadcast_shapes(x.shape, y.shape)))
 
 
 def _unless_by_zero(jax: Any, result: Array, y: Array) -> Any:

@@ -10,8 +10,8 @@ from graphls.base.errors import GraphTypeError
 from graphls.ir.build import Builder
 from graphls.ir.graph import Value
 from graphls.ir.types import TOKEN, DType, Type, bool_, float16, float32, float64, int32, int64
+from graphls.primitives.arithmetic import as_wide
 from graphls.primitives.emitter import Emitter
-from graphls.primitives.namespaces import namespace
 from graphls.primitives.primitive import Array, FloatElementwise, Primitive, f32, of, sample
 
 
@@ -45,6 +45,14 @@ class Cast(Primitive):
     def numpy(self, x: Array, dtype: DType) -> Array:
         return x.astype(dtype.numpy)
 
+    def xla(self, jax: Any, x: Array, dtype: DType) -> Any:
+        """A bool selects a number: of a product with a converted one XLA makes a selection, in which inf * 0 is 0."""
+        if x.dtype == bool:
+            return jax.numpy.where(x, np.ones((), dtype.numpy), np.zeros((), dtype.numpy))
+        if x.dtype == np.float64 and dtype is float16:
+            x = _rounded_to_odd(jax, x)
+        return x.astype(dtype.numpy)
+
     def vjp(self, e: Builder, g: Value, x: Value, y: Value, dtype: DType) -> Any:
         return None if bool_ in (dtype, x.type.dtype) else e.cast(g, dtype=x.type.dtype)
 
@@ -52,6 +60,15 @@ class Cast(Primitive):
         if e.in_types[0].dtype is float64 and dtype is float16:
             return _rounded_once(e, x)
         return e.cast(x, dtype)
+
+
+def _rounded_to_odd(jax: Any, x: Array) -> Any:
+    """A float64 as a float32 whose last bit is 1 where it is inexact: rounding that once more is rounding x once."""
+    single = x.astype(np.float32)
+    is_inexact = single.astype(np.float64) != x
+    bits = jax.lax.bitcast_convert_type(single, np.int32)
+    bits = (bits - (abs(single) > abs(x))) | is_inexact
+    return jax.lax.bitcast_convert_type(bits, np.float32)
 
 
 def _rounded_once(e: Emitter, x: str) -> str:
@@ -94,12 +111,17 @@ class FakeQuantize(FloatElementwise):
         return super().infer(*types)
 
     def numpy(self, x: Array, low: Array, high: Array, steps: int = 255) -> Any:
-        xp = namespace(x, low, high)
         with np.errstate(all="ignore"):
             scale = (high - low) / x.dtype.type(steps)
-            scale = xp.where(scale > 0, scale, np.ones((), x.dtype))
-            zero = xp.clip(xp.rint(-low / scale), 0, steps)
-            return (xp.clip(xp.rint(x / scale) + zero, 0, steps) - zero) * scale
+            scale = np.where(scale > 0, scale, np.ones((), x.dtype))
+            return _quantized(np, x, low, scale, steps)
+
+    def xla(self, jax: Any, x: Array, low: Array, high: Array, steps: int = 255) -> Any:
+        """Quotients that differ by their last bit may round to another step."""
+        width = high - low
+        scale = width / as_wide(jax, width, x.dtype.type(steps))
+        scale = as_wide(jax, x, jax.numpy.where(scale > 0, scale, np.ones((), x.dtype)))
+        return _quantized(jax.numpy, x, jax.numpy.broadcast_to(low, scale.shape), scale, steps)
 
     def vjp(self, e: Builder, g: Value, x: Value, low: Value, high: Value, y: Value, steps: int = 255) -> Any:
         width = e.div(e.sub(high, low), e.constant(steps, x.type.dtype))
@@ -119,3 +141,8 @@ class FakeQuantize(FloatElementwise):
         zero = e.Min(e.Max(e.Round(e.Div(e.Neg(low), scale)), none), most)
         quantized = e.Min(e.Max(e.Add(e.Round(e.Div(x, scale)), zero), none), most)
         return e.Mul(e.Sub(quantized, zero), scale)
+
+
+def _quantized(xp: Any, x: Array, low: Array, scale: Array, steps: int) -> Any:
+    zero = xp.clip(xp.rint(-low / scale), 0, steps)
+    return (xp.clip(xp.rint(x / scale) + zero, 0, steps) - zero) * scale

@@ -65,6 +65,14 @@ class Log1p(FloatElementwise):
     widened_at = ("auto",)
     samples = (sample(f32(2, 3), low=-0.5, high=2.0), sample(f32(9), low=-1e-6, high=1e-6))
     numpy = np.log1p
+
+    def xla(self, jax: Any, x: Array) -> Any:
+        """XLA loses 7 bits of a negative float64."""
+        if x.dtype != np.float64:
+            return jax.numpy.log1p(x)
+        is_negative = (x < 0) & (x >= -1)
+        y = jax.numpy.log1p(jax.numpy.where(is_negative, -x / (1 + x), x))
+        return jax.numpy.where(is_negative, -y, y)
     onnx = staticmethod(log_of_one_plus)
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
@@ -199,6 +207,10 @@ class ReluGradient(FloatElementwise):
 
     def numpy(self, g: Array, y: Array) -> Array:
         return g * (y > 0)
+
+    def xla(self, jax: Any, g: Array, y: Array) -> Any:
+        """The product itself, which is nan for an infinite g: XLA would make a selection of one with a bool."""
+        return g * jax.numpy.where(y > 0, np.ones((), g.dtype), np.zeros((), g.dtype))
 
     def vjp(self, e: Builder, gg: Value, g: Value, y: Value, out: Value) -> Any:
         return e.relu_gradient(gg, y), None

@@ -13,7 +13,7 @@ from graphls.ir.types import float16, float64
 from graphls.primitives import elementary
 from graphls.primitives.elementary import is_negative, with_sign_of
 from graphls.primitives.emitter import Emitter
-from graphls.primitives.primitive import FloatElementwise, f32, of, sample
+from graphls.primitives.primitive import Array, FloatElementwise, f32, of, sample
 
 _ANY = (sample(f32(2, 3)), sample(f32()), sample(f32(0, 2)), sample(of(float64, 5)))
 _INSIDE = (sample(f32(2, 3), low=-0.9, high=0.9), sample(f32(), low=-0.9, high=0.9), sample(f32(0, 2)))
@@ -149,6 +149,12 @@ class Sinh(Composed):
     in_double = elementary.hyperbolic_sine
     numpy = np.sinh
 
+    def xla(self, jax: Any, x: Array) -> Any:
+        size = abs(x)
+        root = jax.numpy.exp(size * 0.5)
+        large = jax.numpy.copysign(root * (root * 0.5) - 0.5 / root / root, x)
+        return jax.numpy.where(size < 1, jax.numpy.sinh(x), large)
+
     def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
         return e.mul(g, e.cosh(x))
 
@@ -160,6 +166,11 @@ class Cosh(Composed):
     samples = _ANY
     in_double = elementary.hyperbolic_cosine
     numpy = np.cosh
+
+    def xla(self, jax: Any, x: Array) -> Any:
+        """By a root of the exponential, which does not overflow before the result: XLA loses 9 bits of a large one."""
+        root = jax.numpy.exp(abs(x) * 0.5)
+        return root * (root * 0.5) + 0.5 / root / root
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
         return e.mul(g, e.sinh(x))
@@ -196,6 +207,11 @@ class Atanh(Composed):
     samples = _INSIDE
     in_double = elementary.area_hyperbolic_tangent
     numpy = np.arctanh
+
+    def xla(self, jax: Any, x: Array) -> Any:
+        """By a logarithm of numbers above 1, of which XLA loses none of the bits."""
+        size = abs(x)
+        return jax.numpy.copysign(0.5 * jax.numpy.log1p(2 * size / (1 - size)), x)
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
         return e.div(g, _one_minus_square(e, x))
