@@ -59,7 +59,6 @@ LATE = {
     "html": "a name that a file in the working directory often has, where `python -m` looks first",
     "importlib.metadata": "only where a name is not known",
     "difflib": "only for advice in errors",
-    "jax": "only for XLA, and optional",
     "mpi4py": "only in processes that mpiexec has started, and optional",
     "graphls.dataset.readers.arrow": "pipelines, for tables of other packages only",
     "jax": "optional, and takes longer to load than all of graphls",
