@@ -7,6 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+import graphls
+from graphls import Parameter, Tensor, nn, ops
+from graphls.frontend.tensors.pytree import leaves
 from graphls.ir import interpret, parse
 from graphls.ir.errors import GraphIndexError
 from graphls.runtime.xla.tracing import takes, traced
@@ -127,6 +130,40 @@ IN_BRANCH = """%k0 = slice(%i) {starts=[2], stops=[3], steps=[1]} : i32[1]
     %r = gather(%x, %k) {axis=0} : f32[2]
     yield %r
   }"""
+
+
+class Chosen(nn.Cell):
+    """A weight that one branch replaces, and that a loop of unknown length in the other multiplies by."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.w = Parameter(np.array([0.5, -1.25], np.float32), name="w")
+
+    def construct(self, x: Any, n: Any) -> Any:
+        total, first = x * 0.5, x[0] * 0.5
+        if first < x[1]:
+            self.w = self.w * 0.5 + x
+        else:
+            for _ in range(n):
+                first, total = first * 0.5 + ops.sum(self.w) * 0.125, self.w * x[0]
+        return ops.sum(total) * first
+
+
+@pytest.mark.parametrize("first", [0.5, 4])
+def test_a_state_is_that_of_all_engines_of_a_step(first: float) -> None:
+    """The gradient of a while loop keeps its iterations in stacks, which XLA does not take."""
+    x, n = Tensor(np.array([first, 0.75], np.float32)), Tensor(3, graphls.int64)
+    found = []
+    for engine in ("xla", "numpy"):
+        cell = Chosen()
+        step = graphls.compile(ops.value_and_grad(cell, 0, cell.trainable_params()), x, n, engine=engine)
+        results = [leaf.asnumpy() for _ in range(3) for leaf in leaves(step(x, n))]
+        found.append([*results, cell.w.asnumpy()])
+        assert len({segment.engine for segment in step.plan.segments}) == (2 if engine == "xla" else 1)
+    for here, there in zip(*found, strict=True):
+        np.testing.assert_allclose(here, there, rtol=1e-5, atol=1e-6)
+
+
 OPTIONS = {"xla_allow_excess_precision": False}
 
 

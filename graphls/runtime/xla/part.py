@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 
 from graphls.base.errors import GraphIndexError, GraphlsError, GraphMemoryError, GraphRuntimeError
+from graphls.base.reporting import checked
+from graphls.base.sharing.arrays import empty
 from graphls.base.sharing.forks import renew_after_fork
 from graphls.base.sharing.storage import array_in
 from graphls.ir.graph import Node, Value
@@ -23,6 +25,7 @@ from graphls.runtime.bound import BoundStates
 from graphls.runtime.buffers import SMALL, in_rows
 from graphls.runtime.devices import kind_of
 from graphls.runtime.engine import PlanContext
+from graphls.runtime.lowering.types import exchanged
 from graphls.runtime.xla.buffers import XlaBuffer
 from graphls.runtime.xla.library import load_jax, require_own_process
 from graphls.runtime.xla.placement import Placement
@@ -35,7 +38,9 @@ HOLDS: Mapping[bytes, None] = {b"\x01": None}
 
 
 class XlaPart(BoundStates):
-    """One segment, whose states lie in arrays of JAX.
+    """One segment, whose states lie in arrays of JAX, except for those that segments of other engines see as well.
+
+    The latter lie in arrays of NumPy, from which and to which each step copies them.
 
     A step is one call into C: it runs the program, puts the new states and results into their cells, waits for the
     program by reading whether all indices were in range, and copies what crosses to another segment.
@@ -46,7 +51,9 @@ class XlaPart(BoundStates):
         self.segment, self.context = segment, context
         self.jax, self.placement = load_jax(), Placement(graph, context.device)
         self.parameters = {v.name: context.parameters[v.name] for v in graph.states}
-        self.types: dict[str, Type] = {v.name: v.type for v in graph.states}
+        others = [s.graph for s in context.plan.segments if s.engine != segment.engine]
+        self.on_host = {v.name for other in others for v in other.states}
+        self.types: dict[str, Type] = {v.name: self._exchanged(v) for v in graph.states}
         self.places = {v.name: self.placement.of(v) for v in graph.states}
         self.group = context.owner.group
         self.swapped = {name: context.swapped[name] for name in self.types if name in context.swapped}
@@ -80,10 +87,10 @@ class XlaPart(BoundStates):
         """A call into C that runs the program on the inputs of this step."""
         self.group = self.context.owner.group
         self._test_indices(fed)
-        old, new = self.turn()
+        old, new, copied = self.turn()
         shared = self.context.boundary_buffers
         inputs = [self._placed(shared[v] if v in shared else fed[v], v) for v in self.graph.inputs]
-        states = [cell.array for cell in old]
+        states = self._states(old) if self.on_host else [cell.array for cell in old]
         cells = (*new, self.status, self.each, *self.results)
         self.program.call.prepare(inputs, states)
         run = partial(self.program.call.run, *inputs, *states)
@@ -94,8 +101,23 @@ class XlaPart(BoundStates):
                 _each(setattr, cells, repeat("array"), chain.from_iterable(map(partial.__call__, [run]))),
                 _each(HOLDS.__getitem__, map(bytes, self._read([self.status]))),
                 _each(np.copyto, buffers, self._read(crossing)),
+                _each(np.copyto, copied.values(), map(np.asarray, map(attrgetter("array"), copied))),
             ],
         )
+
+    def _exchanged(self, state: Value) -> Type:
+        return exchanged(state.type) if state.name in self.on_host else state.type
+
+    def _states(self, buffers: list[Any]) -> list[Any]:
+        """The arrays of JAX with the values of states, whose memory the program may take."""
+        return [
+            b.array if isinstance(b, XlaBuffer) else self._on_device(v.name, b.astype(v.type.dtype.numpy))
+            for b, v in zip(buffers, self.graph.states, strict=True)
+        ]
+
+    def _on_device(self, name: str, array: Array) -> Any:
+        with self.jax.enable_x64(True):
+            return self.jax.device_put(array, self.places[name])
 
     def _read(self, cells: Iterable[XlaBuffer]) -> Iterable[Any]:
         """The content of cells on the host, which waits for the program; on a CPU without Python and without a copy."""
@@ -147,18 +169,23 @@ class XlaPart(BoundStates):
         require_own_process()
 
     def _is_fit(self, name: str, buffer: Any) -> bool:
+        if name in self.on_host:
+            return isinstance(buffer, np.ndarray) and buffer.dtype == self.types[name].dtype.numpy
         return isinstance(buffer, XlaBuffer) and buffer.array.sharding == self.places[name]
 
-    def _fit(self, name: str, array: Array) -> XlaBuffer:
-        with self.jax.enable_x64(True):
-            return XlaBuffer(self.jax.device_put(np.array(array), self.places[name]))
+    def _fit(self, name: str, array: Array) -> Any:
+        return array if name in self.on_host else XlaBuffer(self._on_device(name, np.array(array)))
 
-    def _second(self, name: str) -> XlaBuffer:
-        return XlaBuffer()
+    def _second(self, name: str) -> Any:
+        kind = self.types[name]
+        return checked(empty, kind.shape, kind.dtype.numpy) if name in self.on_host else XlaBuffer()
 
-    def _binding(self, turn: int) -> tuple[list[XlaBuffer], list[XlaBuffer]]:
+    def _binding(self, turn: int) -> tuple[list[Any], list[XlaBuffer], dict[XlaBuffer, Array]]:
+        """The buffers of the old states, the cells of the new ones, and those among these that are copied to arrays."""
         old = [self._buffers(v.name)[0] for v in self.graph.states]
-        return old, [self._buffers(write.state.name)[1] for write in self.graph.writes]
+        new = [self._buffers(write.state.name)[1] for write in self.graph.writes]
+        cells = [buffer if isinstance(buffer, XlaBuffer) else XlaBuffer() for buffer in new]
+        return old, cells, {cell: buffer for cell, buffer in zip(cells, new, strict=True) if cell is not buffer}
 
 
 def out_of_range(node: Node) -> GraphIndexError:
