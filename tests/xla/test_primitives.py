@@ -152,8 +152,8 @@ def reduced(primitive: Any) -> Iterator[Case]:
 
 
 def cases(primitive: Any) -> list[Case]:
-    found = [*of_samples(primitive), *special(primitive)]
-    return [*found, *reduced(primitive)] if primitive.name in REDUCTIONS else found
+    every = [*of_samples(primitive), *special(primitive)]
+    return [*every, *reduced(primitive)] if primitive.name in REDUCTIONS else every
 
 
 @pytest.mark.parametrize("primitive", PRIMITIVES, ids=lambda p: p.name)
@@ -184,21 +184,21 @@ def check(primitive: Any, result: Any, expected: Any, dtype: DType) -> None:
         np.testing.assert_array_equal(result, expected)
         return
     of_result = kind.dtype  # a cast has other units than its operands
-    found, wanted = (flushed(each.astype(np.longdouble), of_result) for each in (result, expected))
-    np.testing.assert_array_equal(np.isnan(found), np.isnan(wanted))
+    actual, wanted = (flushed(each.astype(np.longdouble), of_result) for each in (result, expected))
+    np.testing.assert_array_equal(np.isnan(actual), np.isnan(wanted))
     is_exact = primitive.name in ROUNDED_ONCE or primitive.half != "rounded" or not primitive.flops_per_element
     with np.errstate(invalid="ignore"):
-        difference = np.where((found == wanted) | np.isnan(wanted), 0, abs(found - wanted))
+        difference = np.where((actual == wanted) | np.isnan(wanted), 0, abs(actual - wanted))
     if is_exact:
-        assert not difference.any(), (difference.max(), found[difference > 0], wanted[difference > 0])
+        assert not difference.any(), (difference.max(), actual[difference > 0], wanted[difference > 0])
         if primitive.name not in OTHER_ZEROS:
-            np.testing.assert_array_equal(np.signbit(found[wanted == 0]), np.signbit(wanted[wanted == 0]))
+            np.testing.assert_array_equal(np.signbit(actual[wanted == 0]), np.signbit(wanted[wanted == 0]))
         return
     least = 1.0 if primitive.name in FROM_ONE or not primitive.elementwise else 0.0
     most = 16 if not primitive.elementwise else 1 if of_result.is_half else OTHER_ULPS.get(primitive.name, ULPS)
     ulps = difference / unit(wanted, of_result, least)
     worst = int(np.argmax(ulps)) if ulps.size else 0
-    assert not (ulps > most).any(), (ulps.reshape(-1)[worst], found.reshape(-1)[worst], wanted.reshape(-1)[worst])
+    assert not (ulps > most).any(), (ulps.reshape(-1)[worst], actual.reshape(-1)[worst], wanted.reshape(-1)[worst])
 
 
 def flushed(x: Any, dtype: DType) -> Any:
