@@ -81,6 +81,9 @@ class Operation:
     takes_indices: bool = False
     """Whether a runtime fails where an element of an operand is out of range."""
 
+    is_traceable: bool = False
+    """Whether the rule `numpy` of a plugin takes arrays of XLA, too: it computes in their `namespace`."""
+
     takes_tokens: bool = False
     """Whether an operand may be a token."""
 

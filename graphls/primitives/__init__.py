@@ -44,6 +44,7 @@ from graphls.primitives import (
     trigonometric,
 )
 from graphls.primitives.emitter import Emitter, Operand
+from graphls.primitives.namespaces import namespace
 from graphls.primitives.primitive import (
     Array,
     Elementwise,
@@ -64,6 +65,6 @@ __all__ = [
     "Value",
     "arithmetic", "bfloat16", "bool_", "broadcast_shapes", "cast", "collectives", "control", "convolution", "extremes",
     "f32", "float16", "float32", "float64", "functions", "host", "indexing", "int8", "int16", "int32", "int64",
-    "linear", "logic", "lookup", "loops", "normalise_axes", "normalise_axis", "of", "order", "pooling", "random",
-    "reduction", "require_float", "same_dtype", "sample", "shape", "softmax", "trigonometric", "uint8",
+    "linear", "logic", "lookup", "loops", "namespace", "normalise_axes", "normalise_axis", "of", "order", "pooling",
+    "random", "reduction", "require_float", "same_dtype", "sample", "shape", "softmax", "trigonometric", "uint8",
 ]  # fmt: skip

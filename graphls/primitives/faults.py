@@ -20,11 +20,11 @@ from graphls.base.errors import (
     GraphTypeError,
     GraphValueError,
 )
-from graphls.base.location import line_of
+from graphls.base.location import Location, line_of
 from graphls.ir.registry import Operation, nearest
 from graphls.ir.types import Type
 
-RULES = {"infer": "type rule", "numpy": "NumPy rule", "vjp": "gradient rule", "onnx": "ONNX rule"}
+RULES = {"infer": "type rule", "numpy": "NumPy rule", "vjp": "gradient rule", "onnx": "ONNX rule", "xla": "XLA rule"}
 _PACKAGE = __name__.partition(".")[0] + "."
 _FITTING: tuple[tuple[type[Exception], type[GraphlsError]], ...] = (
     (TypeError, GraphTypeError),
@@ -53,9 +53,18 @@ def raise_from_rule(operation: Operation, rule: str, error: Exception) -> NoRetu
     raise kind(f"{message}; {_advice(operation, rule)}", line_of(error)) from error
 
 
-def mismatch(operation: Operation, rule: str, results: str, expected: str) -> GraphTypeError:
+def mismatch(
+    operation: Operation, rule: str, results: str, expected: str, location: Location | None = None
+) -> GraphTypeError:
     """The error for a rule whose results are not the expected ones."""
-    return GraphTypeError(f"{_named(operation, rule)} gives {results} where {expected}; {_advice(operation, rule)}")
+    text = f"{_named(operation, rule)} gives {results} where {expected}; {_advice(operation, rule)}"
+    return GraphTypeError(text, location)
+
+
+def untraceable(operation: Operation, location: Location | None) -> GraphTypeError:
+    """The error for a NumPy rule that takes no traced arrays."""
+    text = f"{_named(operation, 'numpy')} takes no arrays of XLA, although {type(operation).__name__} `is_traceable`"
+    return GraphTypeError(f"{text}; call functions of `namespace(x)` in it, or leave the fact out.", location)
 
 
 def missing_rule(operation: Operation, rule: str) -> GraphValueError:

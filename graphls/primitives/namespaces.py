@@ -16,7 +16,18 @@ IN_BOUNDS = "promise_in_bounds"
 
 
 def namespace(*arrays: Any) -> Any:
-    """NumPy, or the module that has its functions for the first array of another library."""
+    """NumPy, or the module that has its functions for the first array of another library.
+
+    A rule `numpy` that calls `namespace(x).exp(x)` in place of `np.exp(x)` also runs on arrays that JAX traces into a
+    program of XLA; the class then says `is_traceable = True`.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.primitives import namespace
+        >>> x = np.float32([0, 1])
+        >>> namespace(x) is np, namespace(x).where(x > 0, x, 5)
+        (True, array([5., 1.], dtype=float32))
+    """
     for array in arrays:
         if not isinstance(array, (np.ndarray, np.generic)) and hasattr(array, "__array_namespace__"):
             return array.__array_namespace__()

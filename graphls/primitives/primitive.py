@@ -221,7 +221,7 @@ class Primitive(Operation):
         try:
             result = (rule or self.numpy)(*arrays, **attrs)
         except Exception as error:
-            raise_from_rule(self, "numpy", error)
+            raise_from_rule(self, "xla" if rule and hasattr(self, "xla") else "numpy", error)
         return result if isinstance(result, tuple) else (result,)
 
     def run_regions(

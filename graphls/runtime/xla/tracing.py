@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from graphls.base.errors import GraphTypeError
 from graphls.ir.graph import Graph, Node, Value, walk
 from graphls.ir.sharding import Sharding
 from graphls.ir.types import TOKEN
+from graphls.primitives.faults import is_builtin, mismatch, untraceable
 from graphls.primitives.indexing import axis_size
 
 Array = Any
@@ -62,10 +64,27 @@ class Tracer:
             return tuple(results)
         has_own = hasattr(primitive, "xla")
         rule = partial(primitive.xla, self.jax) if has_own else self._of_numpy(primitive.numpy)
+        if not is_builtin(primitive):
+            return self._of_plugin(node, arrays, rule)
         if primitive.flops_per_element and not (has_own and primitive.is_product):
             return tuple(primitive.computed(arrays, node.attrs, rule))
         result = rule(*arrays, **node.attrs)  # what moves elements, or sums products in 32 bits, takes 16-bit floats
         return result if isinstance(result, tuple) else (result,)
+
+    def _of_plugin(self, node: Node, arrays: tuple[Array, ...], rule: Any) -> tuple[Array, ...]:
+        """The results of a user's rule, which must be traceable and give the shapes of the type rule."""
+        primitive: Any = node.primitive
+        try:
+            results = tuple(primitive.computed(arrays, node.attrs, rule))
+        except GraphTypeError as error:
+            if hasattr(primitive, "xla") or not isinstance(error.__cause__, self.jax.errors.JAXTypeError):
+                raise
+            raise untraceable(primitive, node.loc) from error
+        shapes, expected = [np.shape(result) for result in results], [value.type.shape for value in node.outputs]
+        if shapes != expected:
+            name = "xla" if hasattr(primitive, "xla") else "numpy"
+            raise mismatch(primitive, name, f"the shapes {shapes}", f"its type rule says {expected}", node.loc)
+        return results
 
     def _of_numpy(self, rule: Any) -> Any:
         """A NumPy rule on arrays of JAX, which has functions of its own in place of NumPy's compiled ones."""
@@ -122,7 +141,9 @@ def _is_traceable(node: Node) -> bool:
         return False  # the sizes of XLA are static
     if node.regions:
         return hasattr(primitive, "xla_regions")
-    return hasattr(primitive, "xla") or type(primitive).__module__.startswith(__name__.partition(".")[0] + ".")
+    if is_builtin(primitive) or primitive.is_traceable or hasattr(primitive, "xla"):
+        return True
+    return isinstance(primitive.numpy, np.ufunc) and getattr(np, primitive.numpy.__name__, None) is primitive.numpy
 
 
 def traced(
