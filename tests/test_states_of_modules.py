@@ -30,7 +30,8 @@ KNOWN: dict[str, tuple[str, ...]] = {
         "runtime.context.parallel.OneRank.left_out",
         "runtime.context.parallel.OneRank.is_forced", "dataset.config._settings", "dataset.randomness.SEED",
         "frontend.names.traps.Meaning.is_mindspore",
-        "runtime.cache._settings", "runtime.threads._settings", "frontend.tensors.random._seeded",
+        "runtime.cache._settings", "runtime.threads._settings", "runtime.xla.library._settings",
+        "frontend.tensors.random._seeded",
     ),
     "changed under a lock": (
         "dataset.randomness._outside", "train.background._pending", "train.callbacks.callback._warned",

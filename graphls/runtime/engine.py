@@ -19,7 +19,7 @@ from graphls.runtime.session import Session
 from graphls.runtime.states import HasStorage
 
 if TYPE_CHECKING:
-    from graphls.runtime.kernels import Run
+    from graphls.runtime.kernels import FusedKernel, Run
 
 Array = np.ndarray[Any, Any]
 
@@ -31,9 +31,9 @@ class PlanContext:
     `owner` is the session of the `plan`. `swapped` are the states that have two buffers, with the versions by which
     these change places. `boundary_buffers` are the arrays in which values cross between segments, in the dtypes in
     which they are exchanged; they never move. A value that only parts of one engine exchange may have a `private` form
-    instead; `forms` tell of the forms in which states are held, by the name of an engine that has its own. What a part
-    needs for itself in the last call of a step may lie in `scratch`. The segments of `pre_flag` run before the host
-    reads the flag, in Python, and may be run once more.
+    instead; `forms` tell of the forms in which states are held, by the name of an engine that has its own, and of what
+    else the parts of one engine share. What a part needs for itself in the last call of a step may lie in `scratch`.
+    The segments of `pre_flag` run before the host reads the flag, in Python, and may be run once more.
     """
 
     owner: Session
@@ -100,6 +100,14 @@ class WrappedPart:
 
     def invalidate(self, reason: str) -> None:
         self.part.invalidate(reason)
+
+
+@runtime_checkable
+class Fuses(Protocol):
+    """A part that knows which of its nodes are computed together."""
+
+    def kernels(self) -> list[FusedKernel]:
+        """The kernels of the segment, each with its nodes."""
 
 
 class ProfiledPart(Part, Protocol):

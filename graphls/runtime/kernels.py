@@ -34,6 +34,18 @@ class Kernel:
 
 
 @dataclass(frozen=True, slots=True)
+class FusedKernel:
+    """A kernel of a compiled segment, as the engine calls it and its operation, and the nodes that it computes.
+
+    The first node is the one whose result it is; a kernel of the engine's own, such as a copy, may have none.
+    """
+
+    name: str
+    operation: str
+    nodes: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class SegmentRun:
     """A segment of a plan that ran in a step: its number, when it began and how long it took, in seconds.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,9 @@ from graphls.ir.graph import Graph, Value
 from graphls.ir.plan import Segment, background_segments, flattened, plan_of
 from graphls.runtime.boundary_buffers import boundary_buffers
 from graphls.runtime.devices import Cuda, kind_of
-from graphls.runtime.engine import Part, PlanContext
+from graphls.runtime.engine import Fuses, Part, PlanContext
 from graphls.runtime.host_random import HostValues
+from graphls.runtime.kernels import FusedKernel
 from graphls.runtime.session import Changes, Inputs, Session
 from graphls.runtime.states import HasStorage
 
@@ -49,6 +51,7 @@ class PlanSession(Session):
         after = [self.open_part(segment) for segment in plan.after]
         first = next((i for i, part in enumerate(before) if _writes_in_place(part)), len(before))
         cut = len(before) if plan.branches else first
+        self.parts = [*before, *chain.from_iterable(self.branches), *after]
         self.first, self.last = before[:cut], [*before[cut:], *after]
         self.background_segments = background_segments(plan)
         self.waiting: dict[int, list[int]] = {}
@@ -60,6 +63,10 @@ class PlanSession(Session):
         """A segment, opened by its engine."""
         part: Part = find_engine(segment.engine).open(segment, self.context)
         return part
+
+    def kernels(self) -> dict[int, list[FusedKernel]]:
+        """The kernels of each segment, by its number, whose engine knows what it computes together."""
+        return {number: part.kernels() for number, part in enumerate(self.parts) if isinstance(part, Fuses)}
 
     def _narrowed(self, value: Value) -> Any:
         """The dtype of a result that lies in a buffer of a wider one; None for another."""

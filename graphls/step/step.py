@@ -127,10 +127,13 @@ class Compiled(Dependent):
 
     @property
     def plan(self) -> StepPlan:
-        """The segments of the step, the engine of each, and what crosses between them, as a table when printed."""
+        """The segments of the step, the engine of each, and what crosses between them, as a table when printed.
+
+        On XLA it also has the kernels, with the nodes that XLA fused into each.
+        """
         from graphls.inspect.summary.plan import StepPlan
 
-        return StepPlan(self._step.plan)
+        return StepPlan(self._step.plan, getattr(self._session, "kernels", None))
 
     @property
     def _session(self) -> Any:

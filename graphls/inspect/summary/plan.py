@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from graphls.base.text.html import Page
 from graphls.base.text.plain import shortened, shown, size
 from graphls.base.text.tables import Table
 from graphls.ir.graph import PHASES, Graph, Value, walk
 from graphls.ir.plan import Plan, Segment, background_segments
+from graphls.runtime.kernels import FusedKernel
 
 HEADER = ("segment", "engine", "phases", "nodes", "reads", "gives", "states")
 CROSSING = ("value", "type", "from", "to", "size")
+KERNELS = ("kernel", "computes", "lines", "segment", "nodes")
 MOST_ROWS = 12
-LONGEST = 48
+LONGEST, WIDEST = 48, 60
+
+Kernels = Callable[[], Mapping[int, Sequence[FusedKernel]]]
 
 
 @dataclass(frozen=True)
@@ -74,8 +79,33 @@ class CrossingRow:
         return name, self.type, " or ".join(map(str, self.made)), ", ".join(read), size(self.bytes)
 
 
+@dataclass(frozen=True)
+class KernelRow:
+    """A kernel into which an engine compiled nodes: its segment, name and operation, the nodes, and their lines.
+
+    `nodes` are called as their first results; the first is the one whose result the kernel computes. The engine's own
+    kernels, such as copies, may have none. `lines` are the distinct lines of the user.
+    """
+
+    segment: int
+    name: str
+    operation: str
+    nodes: tuple[str, ...]
+    lines: tuple[str, ...]
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The row as texts, one for each column of the table."""
+        more = f" and {len(self.lines) - 1} more" if len(self.lines) > 1 else ""
+        nodes = shown(shortened(", ".join(f"%{name}" for name in self.nodes), WIDEST))
+        lines = shown("".join(self.lines[:1])) + more
+        return shown(self.name), nodes, lines, str(self.segment), str(len(self.nodes))
+
+
 class StepPlan:
     """The plan of a step: `segments` in the order in which they run, and the values `crossing` between them, as rows.
+
+    `kernels` are those of segments whose engine fuses nodes, which XLA does, with the nodes of each.
 
     It is a table when printed and in a notebook, and `dataclasses.asdict` turns a row into data. `overlaps` are
     sentences on segments that run at the same time. `graph` is the graph of segments, the step's own where there is one
@@ -85,13 +115,20 @@ class StepPlan:
         'onnxruntime'
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, kernels: Kernels | None = None) -> None:
+        self._compiled = kernels
         self.graph: Graph = plan.graph
         self.segments: tuple[SegmentRow, ...] = tuple(_rows(plan))
         self.crossing: tuple[CrossingRow, ...] = tuple(_crossing(plan))
         self.overlaps: tuple[str, ...] = tuple(_overlaps(plan))
         self._flag = plan.flag
         self._deferred = _bytes(state for state in plan.graph.states if state.name in plan.deferred)
+
+    @cached_property
+    def kernels(self) -> tuple[KernelRow, ...]:
+        """The kernels of all segments whose engine knows them."""
+        compiled = self._compiled() if self._compiled is not None else {}
+        return tuple(_kernel(number, kernel) for number, kernels in compiled.items() for kernel in kernels)
 
     def __str__(self) -> str:
         tables = ("\n".join(table.lines()) for table in self._tables())
@@ -119,6 +156,9 @@ class StepPlan:
             if rest:
                 texts.append((f"({len(rest)} more)", "", "", "", size(sum(row.bytes for row in rest))))
             yield Table(CROSSING, texts, texts=4)
+        if fused := sorted(filter(_is_fused, self.kernels), key=lambda row: -len(row.nodes)):
+            texts, left = [row.cells for row in fused[:MOST_ROWS]], len(fused) - MOST_ROWS
+            yield Table(KERNELS, [*texts, *[(f"({left} more)", "", "", "", "")] * (left > 0)], texts=3)
 
     def _notes(self) -> Iterator[str]:
         """Sentences under the tables."""
@@ -134,7 +174,24 @@ class StepPlan:
             if self._deferred:
                 chosen = f"and where it is true, {size(self._deferred)} of states stay as they are"
             yield f"The host reads %{shown(shortened(self._flag.name, LONGEST))} {chosen}."
+        if self.kernels:
+            fused, own = (sum(test(row) for row in self.kernels) for test in (_is_fused, _is_own))
+            kernels = f"{len(self.kernels)} kernel{'s' * (len(self.kernels) != 1)}"
+            yield f"XLA compiles them into {kernels}: {fused} of several nodes, {own} of its own, such as copies."
         yield from self.overlaps
+
+
+def _is_fused(row: KernelRow) -> bool:
+    return len(row.nodes) > 1
+
+
+def _is_own(row: KernelRow) -> bool:
+    return not row.nodes
+
+
+def _kernel(segment: int, kernel: FusedKernel) -> KernelRow:
+    lines = dict.fromkeys(str(node.loc) for node in kernel.nodes if node.loc)
+    return KernelRow(segment, kernel.name, kernel.operation, tuple(n.outputs[0].name for n in kernel.nodes), (*lines,))
 
 
 def _rows(plan: Plan) -> Iterator[SegmentRow]:

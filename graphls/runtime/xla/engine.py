@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from graphls.ir.graph import Node
@@ -9,7 +10,7 @@ from graphls.ir.plan import Segment
 from graphls.runtime.xla.library import devices_of, version
 
 if TYPE_CHECKING:
-    from graphls.runtime.engine import Part, PlanContext
+    from graphls.runtime.engine import Part, PlanContext, ProfiledPart
 
 
 class Xla:
@@ -39,6 +40,12 @@ class Xla:
         from graphls.runtime.xla.part import XlaPart
 
         return XlaPart(segment, context)
+
+    def profiled(self, segment: Segment, context: PlanContext, folder: Path) -> ProfiledPart:
+        """A program for a segment, whose kernels JAX's profiler times."""
+        from graphls.runtime.xla.profiled import ProfiledXlaPart
+
+        return ProfiledXlaPart(segment, context, folder)
 
     def title(self, device: str) -> str:
         """XLA with the version of JAX, and the device."""

@@ -25,8 +25,10 @@ from graphls.runtime.bound import BoundStates
 from graphls.runtime.buffers import SMALL, in_rows
 from graphls.runtime.devices import kind_of
 from graphls.runtime.engine import PlanContext
+from graphls.runtime.kernels import FusedKernel
 from graphls.runtime.lowering.types import exchanged
 from graphls.runtime.xla.buffers import XlaBuffer
+from graphls.runtime.xla.fusions import fused_kernels
 from graphls.runtime.xla.library import load_jax, require_own_process
 from graphls.runtime.xla.placement import Placement
 from graphls.runtime.xla.program import Program, is_wide
@@ -160,6 +162,10 @@ class XlaPart(BoundStates):
             return out_of_range(node)
         self._invalidate(self.in_place, str(error).partition("\n")[0])
         return failure(self.jax, error) or error
+
+    def kernels(self) -> list[FusedKernel]:
+        """The kernels of the program, each with the nodes that XLA fused into it."""
+        return list(fused_kernels(self.program.compiled, self.graph))
 
     def invalidate(self, reason: str) -> None:
         """Invalidate the states that this segment has written in place."""

@@ -14,6 +14,7 @@ from graphls.ir.sharding import Sharding
 from graphls.ir.types import TOKEN
 from graphls.primitives.faults import is_builtin, mismatch, untraceable
 from graphls.primitives.indexing import axis_size
+from graphls.runtime.xla.fusions import tag
 
 Array = Any
 """An array of JAX, traced or not."""
@@ -44,7 +45,7 @@ class Tracer:
         """The results of one node, in their dtypes."""
         arrays = tuple(env[value] for value in node.inputs)
         primitive: Any = node.primitive
-        with self.jax.named_scope(node.scope or primitive.name):
+        with self.jax.named_scope(f"{node.scope or primitive.name}/{tag(node)}"):
             if primitive.takes_indices and node not in self.tested:
                 self._test(node, arrays[1])
             results = self._computed(node, arrays, env)
