@@ -65,11 +65,11 @@ def _parsed(text: str, nodes: Mapping[str, Node]) -> tuple[dict[str, _Computatio
         if header := _HEADER.match(line):
             current = computations[header[2]] = _Computation()
             entry = header[2] if header[1] else entry
-        elif found := _INSTRUCTION.match(line):
+        elif instruction := _INSTRUCTION.match(line):
             called = _CALLED.findall(line)
             for branches in _BRANCHES.findall(line):
                 called += [name.strip().removeprefix("%") for name in branches.split(",")]
-            current.instructions.append((found[1], found[2], called, _node(line, nodes)))
+            current.instructions.append((instruction[1], instruction[2], called, _node(line, nodes)))
     return computations, entry
 
 
