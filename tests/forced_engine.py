@@ -15,7 +15,7 @@ from graphls.runtime.target import ExecutionTarget
 from tests.engine_sessions import is_taken, session_on
 from tests.left_out import skip_left_out
 
-ENGINES = ("onednn",)
+ENGINES = ("onednn", "xla")
 """The engines that tests can run on."""
 
 
