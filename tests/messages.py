@@ -11,7 +11,10 @@ import pytest
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Leave out that a test begins, and its setup and end where they passed, unless durations of these are wanted."""
+    """Leave out that a test begins and ends, and its setup and end where they passed.
+
+    Where durations of these are wanted, all is told.
+    """
     option = session.config.option
     if option.durations is None and option.xmlpath is None:
         for plugin in session.config.pluginmanager.get_plugins():
@@ -23,7 +26,7 @@ def _only_what_is_shown(send: Any) -> Any:
     def sendevent(name: str, **told: Any) -> None:
         report = told.get("data") if name == "testreport" else None
         passed_around = report and report["outcome"] == "passed" and report["when"] != "call"
-        if name != "logstart" and not passed_around:
+        if name not in ("logstart", "logfinish") and not passed_around:
             send(name, **told)
 
     return sendevent
