@@ -152,7 +152,8 @@ class GatherGradient(Primitive):
     def numpy(self, g: Array, indices: Array, axis: int, size: int) -> Array:
         at = normalise_axis(axis, g.ndim - indices.ndim + 1)
         before, after = g.shape[:at], g.shape[at + indices.ndim :]
-        xp, zeros = namespace(g, indices), np.zeros((size, *before, *after), g.dtype)
+        xp = namespace(g, indices)
+        zeros = xp.zeros((size, *before, *after), g.dtype)
         flat = xp.moveaxis(g.reshape(*before, indices.size, *after), at, 0)
         result: Array = xp.moveaxis(combined_at(zeros, (indices.reshape(-1),), flat, np.add), 0, at)
         return result
@@ -242,7 +243,7 @@ class GatherElementsGradient(Primitive):
 
     def numpy(self, g: Array, indices: Array, axis: int, size: int) -> Array:
         along = normalise_axis(axis, g.ndim)
-        zeros = np.zeros((*g.shape[:along], size, *g.shape[along + 1 :]), g.dtype)
+        zeros = namespace(g, indices).zeros((*g.shape[:along], size, *g.shape[along + 1 :]), g.dtype)
         places = list(np.ogrid[tuple(map(slice, g.shape))])
         places[along] = indices
         result: Array = combined_at(zeros, tuple(places), g, np.add)

@@ -116,3 +116,15 @@ def test_without_jax_the_error_says_what_to_install(tmp_path: Path, monkeypatch:
     step = graphls.compile(lambda v: v * 2, x)
     with pytest.raises(GraphRuntimeError, match=r"A program of StableHLO needs JAX; install it with `pip install"):
         step.export_stablehlo(tmp_path / "step")
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: ops.gather_elements(x, 1, Tensor(np.zeros((300, 5), np.int32))).sum(),
+        lambda x: ops.gather(x, Tensor(np.zeros(5, np.int32)), 0).sum(),
+    ],
+)
+def test_large_arrays_of_zeros_are_computed_and_no_literals(function: Any, tmp_path: Path) -> None:
+    step = graphls.compile(graphls.grad(function), np.ones((300, 300), np.float32), engine="xla")
+    assert step.export_stablehlo(tmp_path / "step.stablehlo").stat().st_size < 20_000  # the gradient has 360,000 bytes
