@@ -1,0 +1,131 @@
+"""XLA by the settings that users have: the context, `jit`, Model with datasets and sinks, checkpoints, copies, threads."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphls
+from graphls import Model, Parameter, Tensor, nn, ops
+from graphls.context import reset_context, set_context
+from graphls.dataset import NumpySlicesDataset
+from graphls.ir.errors import GraphlsError
+from graphls.train import load_checkpoint, load_param_into_net, save_checkpoint
+
+jax = pytest.importorskip("jax")
+
+X = np.random.default_rng(0).normal(size=(32, 20)).astype(np.float32)
+LABELS = np.random.default_rng(1).integers(0, 10, 32).astype(np.int32)
+LOSS = nn.SoftmaxCrossEntropyWithLogits(sparse=True, reduction="mean")
+
+
+@pytest.fixture(autouse=True)
+def defaults() -> Iterator[None]:
+    yield
+    reset_context()
+
+
+class Sum(nn.Cell):
+    """A state with the sum of all inputs so far."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.total = Parameter(np.zeros(3, np.float32), name="total")
+
+    def construct(self, x: Any) -> Any:
+        self.total = self.total + x
+        return self.total * 2
+
+
+def network() -> nn.Cell:
+    graphls.set_seed(5)
+    return nn.SequentialCell(nn.Dense(20, 16), nn.ReLU(), nn.Dense(16, 10))
+
+
+@pytest.mark.parametrize("sink", [False, True])
+def test_a_model_trains_evaluates_and_predicts_as_on_other_engines(sink: bool) -> None:
+    results = []
+    for engine in ("xla", "onnxruntime"):
+        set_context(engine=engine)
+        net = network()
+        model = Model(net, LOSS, nn.Adam(net.trainable_params(), 0.05), metrics={"acc", "loss"})
+        data = NumpySlicesDataset((X, LABELS), ["x", "y"], shuffle=False).batch(8)
+        model.train(3, data, dataset_sink_mode=sink)
+        results.append((model.eval(data), model.predict(Tensor(X)).asnumpy(), net[0].weight.asnumpy()))
+    (here, predicted, weight), (there, expected, known) = results
+    assert here["acc"] == there["acc"]
+    np.testing.assert_allclose(predicted, expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(weight, known, rtol=1e-4, atol=1e-5)
+
+
+def test_the_context_decides_for_jit_and_cells() -> None:
+    set_context(engine="xla")
+    step = graphls.compile(lambda x: ops.relu(x) + 1, X)
+    assert [segment.engine for segment in step.plan.segments] == ["xla"]
+    compiled = graphls.jit(lambda x: ops.relu(x) * 2 + 1)
+    np.testing.assert_allclose(compiled(Tensor(X)).asnumpy(), np.maximum(X, 0) * 2 + 1, rtol=1e-6)
+
+
+def test_checkpoints_take_a_training_back(tmp_path: Path) -> None:
+    cell = Sum()
+    x = np.ones(3, np.float32)
+    step = graphls.compile(cell, x, engine="xla")
+    step(x)
+    save_checkpoint(cell, tmp_path / "sum.ckpt")
+    assert step(x).asnumpy()[0] == 4
+    load_param_into_net(cell, load_checkpoint(tmp_path / "sum.ckpt"))
+    assert step(x).asnumpy()[0] == 4
+
+
+def test_copies_have_states_of_their_own() -> None:
+    x = np.ones(3, np.float32)
+    step = graphls.compile(Sum(), x, engine="xla")
+    step(x)
+    for other in (copy.deepcopy(step), pickle.loads(pickle.dumps(step))):
+        assert other(x).asnumpy()[0] == 4
+    assert step(x).asnumpy()[0] == 4
+
+
+def test_repeated_steps_and_steps_of_threads_count_each_input() -> None:
+    x = np.ones(3, np.float32)
+    cell = Sum()
+    here, there = (graphls.compile(cell, x, engine=engine) for engine in ("xla", "onnxruntime"))
+    many = here.repeated(3)(np.stack([x, 2 * x, 3 * x]))
+    np.testing.assert_array_equal(many.asnumpy()[:, 0], [2, 6, 12])
+    threads = [Thread(target=lambda step=step: [step(x) for _ in range(25)]) for step in (here, there, here)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (cell.total.asnumpy() == 6 + 75).all()
+
+
+def test_wrong_inputs_are_errors_that_change_nothing() -> None:
+    x = np.ones(3, np.float32)
+    cell = Sum()
+    step = graphls.compile(cell, x, engine="xla")
+    step(x)
+    for wrong in ((), (x, x), (np.ones(4, np.float32),), (np.ones(3),), ("ones",), (None,), (jax.numpy.ones(4),)):
+        with pytest.raises(GraphlsError):
+            step(*wrong)
+    assert (cell.total.asnumpy() == 1).all()
+    assert step(x).asnumpy()[0] == 4
+
+
+def test_large_results_stay_on_the_device_until_they_are_read() -> None:
+    x = np.ones(5000, np.float32)
+    step = graphls.compile(lambda x: (x, x + 1), x, engine="xla")
+    same, more = step(x)
+    again = step(more)[1]
+    x[:] = 7
+    assert (same.asnumpy() == 1).all() and (more.asnumpy() == 2).all() and (again.asnumpy() == 3).all()
+    array = more.asnumpy()
+    array[:] = 5  # as one of another engine
+    assert (step(jax.numpy.asarray(array))[1].asnumpy() == 6).all()
