@@ -22,6 +22,9 @@ Array = Any
 Placed = Callable[[Array, Sharding], Array]
 HOLDS = np.array(True)
 
+LARGE = 4096
+"""Elements from which on a program computes what is constant, instead of having it among its literals."""
+
 
 class Tracer:
     """Runs the nodes of a graph by their rules, on arrays of `jax`; `checks` are the tests of indices so far.
@@ -43,15 +46,22 @@ class Tracer:
 
     def results(self, node: Node, env: dict[Value, Array]) -> tuple[Array, ...]:
         """The results of one node, in their dtypes."""
-        arrays = tuple(env[value] for value in node.inputs)
         primitive: Any = node.primitive
         with self.jax.named_scope(f"{node.scope or primitive.name}/{tag(node)}"):
+            arrays = self._operands(node, env)
             if primitive.takes_indices and node not in self.tested:
                 self._test(node, arrays[1])
             results = self._computed(node, arrays, env)
         typed = tuple(self._typed(r, v) for r, v in zip(results, node.outputs, strict=True))
         sharding = primitive.result_sharding(node.attrs)
         return typed if sharding is None else tuple(self.placed(result, sharding) for result in typed)
+
+    def _operands(self, node: Node, env: Mapping[Value, Array]) -> tuple[Array, ...]:
+        """The arrays that a node reads, of JAX where NumPy would compute a large constant from its own."""
+        arrays = tuple(env[value] for value in node.inputs)
+        is_constant = all(isinstance(array, (np.ndarray, np.generic)) for array in arrays)
+        is_large = any(value.type.size > LARGE for value in node.outputs)
+        return tuple(map(self.jax.numpy.asarray, arrays)) if is_constant and is_large else arrays
 
     def _computed(self, node: Node, arrays: tuple[Array, ...], env: dict[Value, Array]) -> tuple[Array, ...]:
         primitive: Any = node.primitive
