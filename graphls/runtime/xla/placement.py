@@ -24,7 +24,7 @@ class Placement:
         if len(devices) > 1:
             grid = np.array(devices, dtype=object).reshape(tuple(sizes.values()))
             self.mesh = self.jax.sharding.Mesh(grid, tuple(sizes))
-        self.whole = self._sharding(()) if self.mesh else self.jax.sharding.SingleDeviceSharding(devices[0])
+        self.replicated = self._sharding(()) if self.mesh else self.jax.sharding.SingleDeviceSharding(devices[0])
         """The sharding of what all devices have."""
 
     @property
@@ -35,7 +35,7 @@ class Placement:
     def of(self, value: Value, more: int = 0) -> Any:
         """The sharding of a value, which may have more axes at its end."""
         if self.mesh is None or value.sharding is None:
-            return self.whole
+            return self.replicated
         return self._sharding((*value.sharding.axes, *[()] * more))
 
     def constrained(self, array: Any, sharding: Sharding) -> Any:

@@ -66,8 +66,8 @@ class Program:
         places = [*map(self.place, graph.inputs), *map(self.placement.of, graph.states)]
         shapes = [jax.ShapeDtypeStruct(t.shape, t.dtype.numpy, sharding=p) for t, p in zip(kinds, places, strict=True)]
         new = [self.placement.of(write.state) for write in graph.writes]
-        whole = [self.placement.whole] * (2 + len(graph.outputs))
-        jitted = jax.jit(self._function, donate_argnums=self.donated, keep_unused=True, out_shardings=(*new, *whole))
+        results = [self.placement.replicated] * (2 + len(graph.outputs))
+        jitted = jax.jit(self._function, donate_argnums=self.donated, keep_unused=True, out_shardings=(*new, *results))
         with jax.default_matmul_precision("highest"):
             return jitted.lower(*shapes)
 
