@@ -15,7 +15,7 @@ import graphls
 from tools import public_names
 from tools.public_names import Listed, parameters
 
-OPTIONAL = "cv2 IPython mpi4py onednn PIL playwright rich safetensors scipy sklearn tensorboardX tokenizers torch"
+OPTIONAL = "cv2 IPython jax mpi4py onednn PIL playwright rich safetensors scipy sklearn tensorboardX tokenizers torch"
 WITHOUT = (
     f"import sys; sys.modules.update(dict.fromkeys('{OPTIONAL}'.split()))\n"
     "from tools import public_names; sys.exit(public_names.main())"
