@@ -1,4 +1,4 @@
-"""XLA by the settings that users have: the context, `jit`, Model with datasets and sinks, checkpoints, copies, threads."""
+"""XLA as users ask for it: the context, `jit`, Model with datasets and sinks, checkpoints, copies and threads."""
 
 from __future__ import annotations
 
