@@ -129,3 +129,27 @@ def test_large_results_stay_on_the_device_until_they_are_read() -> None:
     array = more.asnumpy()
     array[:] = 5  # as one of another engine
     assert (step(jax.numpy.asarray(array))[1].asnumpy() == 6).all()
+
+
+class Exporter:
+    """An array of another library, which only exports its memory."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Any:
+        return self.array.__dlpack_device__()
+
+
+def test_inputs_of_dlpack_are_read_where_they_lie() -> None:
+    x = np.ones(5000, np.float32)
+    step = graphls.compile(lambda x: x + 1, x, engine="xla")
+    exporter = Exporter(x)
+    assert np.shares_memory(step._inputs((exporter,))[0], x)
+    array = jax.numpy.asarray(x) + 1
+    (taken,) = step._inputs((array,))
+    assert taken.ctypes.data == array.unsafe_buffer_pointer()
+    assert (step(exporter).asnumpy() == 2).all() and (step(array).asnumpy() == 3).all()
