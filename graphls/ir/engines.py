@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Protocol, runtime_checkable
 
-from graphls.base.errors import GraphKeyError
+from graphls.base.errors import GraphKeyError, GraphValueError
 from graphls.ir.graph import Graph, Node
 from graphls.ir.plan import Segment
 from graphls.ir.registry import nearest
+from graphls.ir.sharding import Mesh
 
 AUTO = "auto"
 """The name for the fastest engine of a step, which is chosen when that is compiled."""
@@ -58,6 +59,14 @@ class Prepares(Protocol):
 
 
 @runtime_checkable
+class OnMesh(Protocol):
+    """An engine that runs a step on the devices of a mesh."""
+
+    def check_mesh(self, mesh: Mesh, device: Any) -> None:
+        """Raise GraphRuntimeError where there are fewer devices of that kind than the mesh has."""
+
+
+@runtime_checkable
 class Candidate(Protocol):
     """An engine that a step with the engine "auto" may get; see `graphls.runtime.engine_choice`."""
 
@@ -85,6 +94,17 @@ def check_engine(name: str, device: object) -> None:
     """Raise GraphKeyError for a name that no engine has, and what the engine of that name raises for a device."""
     if name != AUTO:
         find_engine(name).check(device)
+
+
+def check_mesh(name: str, mesh: Mesh, device: object) -> None:
+    """Raise GraphlsError where the engine of that name cannot run a step on a mesh."""
+    engine = _engines.get(name)
+    if isinstance(engine, OnMesh):
+        engine.check_mesh(mesh, device)
+    elif mesh.size > 1:
+        able = " or ".join(repr(each) for each, other in _engines.items() if isinstance(other, OnMesh))
+        text = f"The engine {name!r} runs on one device, and {mesh} has {mesh.size}"
+        raise GraphValueError(f"{text}; use engine={able}.")
 
 
 def candidates() -> dict[str, str]:

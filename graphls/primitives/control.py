@@ -65,31 +65,38 @@ class Depend(Primitive):
         return g
 
 
+MeshAxes = tuple[tuple[str, ...], ...]
+
+
 class Shard(Primitive):
     """The operand itself, which the mesh of the graph divides by `axes`: mesh axes for each axis, none for a whole one.
 
-    It computes nothing. Where the engine runs on a mesh, it moves the parts of the operand to their devices.
+    It computes nothing. Where the engine runs on a mesh, it moves the parts of the operand to their devices. The
+    gradient is divided alike, or by `gradient_axes`.
     """
 
     half = "native"
     flops_per_element = 0
     integer_gradient = "whole"
-    samples = (sample(f32(2, 3), axes=((), ())), sample(f32(), axes=()))
+    samples = (sample(f32(2, 3), axes=((), ())), sample(f32(4), axes=((),), gradient_axes=((),)))
     onnx = "Identity"
 
     def result_sharding(self, attrs: Mapping[str, Any]) -> Sharding:
         return Sharding(attrs["axes"])
 
-    def infer(self, x: Type, axes: tuple[tuple[str, ...], ...]) -> Type:
-        if len(axes) != x.rank:
-            raise GraphValueError(f"{x} has {x.rank} axes, and its sharding is for {len(axes)}.")
+    def infer(self, x: Type, axes: MeshAxes, gradient_axes: MeshAxes | None = None) -> Type:
+        for each in (axes, axes if gradient_axes is None else gradient_axes):
+            if len(each) != x.rank:
+                raise GraphValueError(f"{x} has {x.rank} axes, and its sharding is for {len(each)}.")
         return x
 
-    def numpy(self, x: Array, axes: tuple[tuple[str, ...], ...]) -> Array:
+    def numpy(self, x: Array, axes: MeshAxes, gradient_axes: MeshAxes | None = None) -> Array:
         return x
 
-    def vjp(self, e: Builder, g: Value, x: Value, out: Value, axes: tuple[tuple[str, ...], ...]) -> Any:
-        return e.shard(g, axes=axes)
+    def vjp(
+        self, e: Builder, g: Value, x: Value, out: Value, axes: MeshAxes, gradient_axes: MeshAxes | None = None
+    ) -> Any:
+        return e.shard(g, axes=axes if gradient_axes is None else gradient_axes)
 
 
 class StopGradient(Primitive):

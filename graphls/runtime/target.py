@@ -8,9 +8,10 @@ from typing import Any
 
 import graphls.runtime.engines  # noqa: F401  which plans find by their names
 from graphls.base.errors import GraphValueError
-from graphls.ir.engines import AUTO, check_engine, find_engine
+from graphls.ir.engines import AUTO, check_engine, check_mesh, find_engine
 from graphls.ir.graph import Graph
 from graphls.ir.plan import is_plan
+from graphls.ir.sharding import Mesh
 from graphls.ir.verify import verify
 from graphls.passes.schedule.partition import Partition
 from graphls.runtime.devices import Cuda
@@ -23,12 +24,14 @@ BACKENDS = ("onnxruntime", "numpy")
 class ExecutionTarget:
     """The backend, the device and the engine of a step; `engine` runs what it takes of it, "onnxruntime" the rest.
 
-    The engine "auto" stands for one that `engine_choice` chooses by the graph; no graph runs on it.
+    The engine "auto" stands for one that `engine_choice` chooses by the graph; no graph runs on it. The devices of a
+    `mesh` are of the kind of `device`.
     """
 
     backend: str
     device: str | Cuda
     engine: str
+    mesh: Mesh | None = None
 
     def check(self) -> None:
         """Raise GraphlsError for a backend, an engine or a device that is not known, or that is missing."""
@@ -41,6 +44,8 @@ class ExecutionTarget:
                 check_engine(name, self.device)
         elif self.device != "cpu":
             raise GraphValueError(f"The backend 'numpy' runs on 'cpu', not on {self.device!r}.")
+        if self.mesh is not None:
+            check_mesh("numpy" if self.backend == "numpy" else self.engine, self.mesh, self.device)
 
     def partitioned(self, graph: Graph) -> Graph:
         """The graph in segments for the engines; itself where it runs whole."""

@@ -19,13 +19,16 @@ from graphls.frontend.trace.inputs import InputCheck, read_inputs
 from graphls.frontend.trace.trace import PLACE, Traced
 from graphls.ir.engines import AUTO
 from graphls.ir.plan import is_plan
+from graphls.ir.sharding import Mesh
 from graphls.nn.tracing import trace_graph as trace_graph
 from graphls.passes import Pipeline, PipelineResult, as_pipeline
+from graphls.passes.distributed.sharding_proof import verify_shardings
+from graphls.passes.distributed.shardings import Axes, Shardings
 from graphls.passes.manager import DEFAULT_PASSES
 from graphls.passes.overflow.overflow import with_mode
 from graphls.passes.schedule.host_calls import verify_host_calls
 from graphls.passes.windows import verify_windows
-from graphls.runtime.context import cuda_of_context, default_engine
+from graphls.runtime.context import cuda_of_context, default_engine, default_mesh
 from graphls.runtime.context.parallel import shard_threshold
 from graphls.runtime.devices import Cuda
 from graphls.runtime.engine_choice import choose_engine
@@ -46,7 +49,8 @@ _DEFAULT = re.compile(r"((?:^|,)\s*)default(?=\s*(?:,|$))")
 
 def compile(
     cell: Callable[..., object], *inputs: object, device: str | Cuda = "cpu", passes: object = None,
-    backend: str = "onnxruntime", overflow_mode: str | None = None, engine: str | None = None,
+    backend: str = "onnxruntime", overflow_mode: str | None = None, engine: str | None = None, mesh: Mesh | None = None,
+    zero: int | None = None, input_shardings: Sequence[Axes | None] = (),
 ) -> Compiled:  # fmt: skip
     """Compile a cell, or a function of tensors, for inputs like these into one static step.
 
@@ -59,6 +63,12 @@ def compile(
     your own it is the mode of the overflow pass. `engine` runs what it takes of the step, "onnxruntime" the rest; by
     default it is what `set_context` says. "auto" is the fastest one, which the attribute `engine_choice` of the step
     names. See docs/engines.md.
+
+    On a `mesh` of devices, which the engine "xla" runs, the mesh axis "data" divides the first axis of each input that
+    it divides evenly; `input_shardings` says otherwise for the inputs in order, as `ops.shard` takes it: ("data", None)
+    for a matrix, () for a whole input, None for what it would be. Parameters are divided as their `sharding` says, and
+    the states of optimizers as their parameters. `zero` is the level of ZeRO: "data" also divides the states of
+    optimizers (1), gradients (2) and parameters (3). By default mesh and level are what `set_context` says.
 
     Raises GraphlsError with the user's line for code that cannot be traced and for shapes and dtypes that do not
     fit, GraphRuntimeError where a runtime or device is missing.
@@ -74,25 +84,31 @@ def compile(
     device = cuda_of_context() if device == "cuda" else device
     engine = default_engine(device) if engine is None else engine
     inputs = read_inputs(inputs)
-    target = ExecutionTarget(backend, device, engine)
+    own_mesh, own_zero = default_mesh()
+    mesh = own_mesh if mesh is None else mesh
+    shardings = Shardings(own_zero if zero is None else zero, inputs=tuple(input_shardings))
+    target = ExecutionTarget(backend, device, engine, mesh)
     target.check()
     with compiling():
-        return _compiled(cell, inputs, target, passes, overflow_mode)
+        return _compiled(cell, inputs, target, passes, overflow_mode, shardings)
 
 
 def _compiled(
     cell: Callable[..., object], inputs: Sequence[object], target: ExecutionTarget, passes: object,
-    overflow_mode: str | None,
+    overflow_mode: str | None, shardings: Shardings,
 ) -> Compiled:  # fmt: skip
-    traced = trace_graph(cell, *inputs)
+    traced = trace_graph(cell, *inputs, mesh=target.mesh)
     passes = "default" if passes is None else passes
     named = _named(passes, _default_passes(target))
     pipeline = _pipeline(named, overflow_mode)
     if named != passes:
         pipeline = for_ranks(pipeline, traced.parameters, shard_threshold())
+    if target.mesh is not None and not any(isinstance(each, Shardings) for each in pipeline.passes):
+        pipeline = Pipeline((shardings, *pipeline.passes))
     result = pipeline.run(traced.graph, source="trace")
     check_stages(traced, result.stages)
     verify_windows(result.graph)
+    verify_shardings(result.graph)
     verify_host_calls(result.graph)
     divide_states(result.graph, traced.parameters)
     Lint(cell, traced, result.graph).warn()
@@ -157,6 +173,7 @@ def load_step(
     bundle = checked(read_bundle, as_path(directory), None if states is None else as_path(states))
     graph = bundle.graph
     parameters = {name: Parameter.holding(array, name) for name, array in bundle.states.items()}
+    replace(target, mesh=graph.mesh).check()
     traced = Traced(graph, parameters, tree_of(bundle.origin.manifest.results, PLACE))
     pipeline = as_pipeline(())
     examples = [np.zeros(value.type.shape, value.type.dtype.numpy) for value in graph.inputs]

@@ -13,7 +13,7 @@ from graphls.frontend.tensors.tensor import Tensor, is_tensor
 from graphls.nn.called_function import as_cell
 from graphls.nn.cell import Cell
 from graphls.nn.train_step import WithEvalCell
-from graphls.step.calling.cache import cache_of
+from graphls.step.calling.cache import Layout, cache_of
 from graphls.step.step import Compiled
 from graphls.train.callbacks.callback import CallbackManager, RunContext, loss_of
 from graphls.train.feeding import NO_DATA, Feed
@@ -39,10 +39,11 @@ class Evaluation:
     indexes: list[int] | None
     columns: int | None = None
     engine: str | None = None
+    layout: Layout | None = None
 
     def __post_init__(self) -> None:
         self.mode = ModeSwitch(self.network, False, self.backbone)
-        self.cache = cache_of(self.network, self.engine)
+        self.cache = cache_of(self.network, self.engine, self.layout)
 
     def find(self, row: Row) -> Compiled:
         """The step for a row, compiled on first use."""
@@ -163,7 +164,7 @@ def metrics_of(metrics: Any) -> dict[str, Any]:
 
 def evaluation_of(
     network: Cell, loss_fn: Cell | None, metrics: Any, eval_network: object, indexes: object, is_mixed: bool,
-    engine: str | None = None,
+    engine: str | None = None, layout: Layout | None = None,
 ) -> Evaluation | None:  # fmt: skip
     """The evaluation of a model, None for one without metrics; raises as Model does."""
     by_name = metrics_of(metrics)
@@ -174,11 +175,11 @@ def evaluation_of(
             raise GraphValueError(
                 "If 'metrics' is set, 'eval_network' or 'loss_fn' must not be None: they tell what to evaluate.",
             )
-        return Evaluation(WithEvalCell(network, loss_fn, is_mixed), network, by_name, [0, 1, 2], 2, engine)
+        return Evaluation(WithEvalCell(network, loss_fn, is_mixed), network, by_name, [0, 1, 2], 2, engine, layout)
     eval_network = as_cell(eval_network, "eval_network")
     if indexes is not None and not (isinstance(indexes, list) and len(indexes) == 3):
         raise GraphValueError(
             "The argument 'eval_indexes' must be a list or None. If 'eval_indexes' is a list, length of it must be "
             f"three. But got 'eval_indexes' {indexes}.",
         )
-    return Evaluation(eval_network, network, by_name, indexes, engine=engine)
+    return Evaluation(eval_network, network, by_name, indexes, engine=engine, layout=layout)

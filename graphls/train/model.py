@@ -11,6 +11,7 @@ from graphls.base.errors import GraphRuntimeError, GraphValueError
 from graphls.base.refusals import refusal
 from graphls.base.reporting import warn
 from graphls.ir.engines import check_engine
+from graphls.ir.sharding import Mesh
 from graphls.nn.called_function import CellOrFunction, as_cell
 from graphls.nn.cell import Cell
 from graphls.nn.train_step_updates import Averaging
@@ -50,9 +51,10 @@ class Model:
     `amp.build_train_network`, and of its checkpoints.
 
     Every network is compiled once for each signature of its inputs, in any mode of the context, and run by
-    `engine`, by default that of the context ("auto" is the fastest one; see docs/engines.md). `boost_level`,
-    `acc_level` and `boost_config_dict` allow no boost, as there is none. Raises GraphTypeError and GraphValueError for
-    arguments that do not fit, KeyError for an unknown metric or engine.
+    `engine`, by default that of the context ("auto" is the fastest one; see docs/engines.md), on the devices of a
+    `mesh`, with the level `zero` of ZeRO, as `graphls.compile` says. `boost_level`, `acc_level` and
+    `boost_config_dict` allow no boost, as there is none. Raises GraphTypeError and GraphValueError for arguments that
+    do not fit, KeyError for an unknown metric or engine.
 
     Examples:
         >>> import numpy as np
@@ -73,7 +75,8 @@ class Model:
         self, network: CellOrFunction, loss_fn: CellOrFunction | None = None, optimizer: Any = None,
         metrics: Any = None, eval_network: CellOrFunction | None = None, eval_indexes: list[int] | None = None,
         amp_level: str = "O0", boost_level: str = "O0", engine: str | None = None, *, accumulate_steps: int = 1,
-        clip_norm: float | None = None, clip_value: float | None = None, ema_decay: float | None = None, **kwargs: Any,
+        clip_norm: float | None = None, clip_value: float | None = None, ema_decay: float | None = None,
+        mesh: Mesh | None = None, zero: int = 0, **kwargs: Any,
     ) -> None:  # fmt: skip
         network = as_cell(network, "network")
         loss_fn = None if loss_fn is None else as_cell(loss_fn, "loss_fn")
@@ -90,11 +93,13 @@ class Model:
         self._loss_scale_manager = kwargs.get("loss_scale_manager") or None
         self._train_network = train_network_of(network, loss_fn, optimizer, amp_level, updates, kwargs)
         self._updated_manager = updated_manager(self._loss_scale_manager, self._train_network)
-        self._runner = TrainRunner(self._train_network, network, engine)
+        layout = None if mesh is None else (mesh, zero)
+        self._runner = TrainRunner(self._train_network, network, engine, layout)
         self._evaluation = evaluation_of(
-            network, loss_fn, metrics, eval_network, eval_indexes, amp_level in ("O2", "O3", "auto"), engine
+            network, loss_fn, metrics, eval_network, eval_indexes, amp_level in ("O2", "O3", "auto"), engine,
+            layout,
         )
-        self._predictions = cache_of(network, engine)
+        self._predictions = cache_of(network, engine, layout)
         self._predicting = ModeSwitch(network, False, network)
 
     def __repr__(self) -> str:

@@ -22,7 +22,7 @@ from graphls.nn.loss_scale import MOST_OVERFLOWS, LossScaleManager
 from graphls.nn.optimizers.base import Optimizer
 from graphls.nn.train_step import TrainOneStepWithLossScaleCell
 from graphls.nn.train_step_updates import AccumulatedGradients
-from graphls.step.calling.cache import CompileCache, cache_of
+from graphls.step.calling.cache import CompileCache, Layout, cache_of
 from graphls.step.repeated import RepeatedStep, host_random_nodes
 from graphls.step.step import Compiled
 from graphls.train.callbacks.callback import CallbackManager, InternalCallbackParam, RunContext, is_flag
@@ -141,10 +141,12 @@ class TrainRunner:
     most four numbers.
     """
 
-    def __init__(self, network: Cell, backbone: Cell, engine: str | None = None) -> None:
+    def __init__(
+        self, network: Cell, backbone: Cell, engine: str | None = None, layout: Layout | None = None
+    ) -> None:
         self.network = network
         self.mode = ModeSwitch(network, True, backbone)
-        self.cache = cache_of(network, engine)
+        self.cache = cache_of(network, engine, layout)
         self.repeated: WeakKeyDictionary[Compiled, dict[int, RepeatedStep | None]] = WeakKeyDictionary()
         optimizer = getattr(network, "optimizer", None)
         self.optimizer = optimizer if isinstance(optimizer, Optimizer) else None

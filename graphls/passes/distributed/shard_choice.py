@@ -10,11 +10,11 @@ from graphls.ir.graph import Graph, Node, Value, inside, uses
 from graphls.ir.reachability import dependencies
 from graphls.primitives.cast import Cast
 from graphls.primitives.collectives import AllGather, AllReduce, Broadcast
-from graphls.primitives.control import Depend, StopGradient
+from graphls.primitives.control import Depend, Shard, StopGradient
 from graphls.primitives.logic import Comparison, IsFinite, Logical
 from graphls.primitives.primitive import normalise_axes
 
-POINTWISE = (Cast, Comparison, Depend, IsFinite, Logical, StopGradient)
+POINTWISE = (Cast, Comparison, Depend, IsFinite, Logical, Shard, StopGradient)
 """Elementwise primitives whose class does not declare it."""
 
 Roots = frozenset[Value]

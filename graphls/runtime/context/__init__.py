@@ -16,6 +16,7 @@ from graphls.base.reporting import warn
 from graphls.base.sharing.settings import Settings
 from graphls.ir.engines import check_engine
 from graphls.ir.plan import DEFAULT
+from graphls.ir.sharding import Mesh
 from graphls.passes.manager import dump_to
 from graphls.runtime.cache import LIMIT, default_folder, keep_in, limit_to
 from graphls.runtime.context.keys import DEVICES, GRAPH_MODE, KEYS, PYNATIVE_MODE, require_known
@@ -59,7 +60,8 @@ def set_context(**kwargs: Any) -> None:
     of its own in `save_graphs_path`. `device_id`, `max_device_memory` and `deterministic` ("ON") say on which GPU steps
     run, how much of its memory each may take, and that they give the same bits in every run. With
     `enable_compile_cache` compiled steps are kept in `compile_cache_path`, see `set_cache_dir`. `engine` runs what it
-    takes of the steps on a CPU, "auto" is the fastest one, see docs/engines.md. `runtime_num_threads` is the most
+    takes of the steps on a CPU, "auto" is the fastest one, see docs/engines.md. On a `mesh` of devices, graphls.Mesh,
+    steps run with states divided by the level of ZeRO `zero`, as `compile` says. `runtime_num_threads` is the most
     threads on which steps on a CPU compute that are compiled from then on; 0 leaves it to the engine. The other keys of
     MindSpore are checked and change nothing.
 
@@ -177,6 +179,11 @@ def default_engine(device: str | Cuda) -> str:
     """The engine of steps that name none: on a CPU that of the settings, or of GRAPHLS_ENGINE in the environment."""
     name = _settings.explicit_value("engine") or os.environ.get("GRAPHLS_ENGINE")
     return DEFAULT if device != "cpu" or name is None else str(name)
+
+
+def default_mesh() -> tuple[Mesh | None, int]:
+    """The mesh of steps that name none, and their level of ZeRO."""
+    return _settings["mesh"], _settings["zero"]
 
 
 def cuda_of_context() -> Cuda:

@@ -8,12 +8,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 from graphls.base.errors import GraphTypeError, GraphValueError
 from graphls.ir.engines import AUTO
 from graphls.ir.plan import DEFAULT
 from graphls.ir.registry import nearest
+from graphls.ir.sharding import Mesh
 
 GRAPH_MODE = 0
 """Calling a cell compiles it and runs the graph."""
@@ -108,6 +110,8 @@ KEYS = {
     "mode": choice(GRAPH_MODE, PYNATIVE_MODE),
     "device_target": Key("CPU", (str,), tuple(DEVICES)),
     "engine": Key(DEFAULT, (str,), ENGINES),
+    "mesh": Key(None, (Mesh, NoneType)),
+    "zero": choice(0, 1, 2, 3),
     "save_graphs": Key(False, (bool, int), (0, 1, 2, 3)),
     "auto_tune_mode": text("NO_TUNE"),
     "compile_cache_path": text(),
@@ -145,9 +149,9 @@ KEYS = {
 }
 """Every setting by its name: those of MindSpore's table, and those that take few values or are of another version.
 
-graphls acts on `mode`, `device_target`, `device_id`, `engine`, `save_graphs`, `save_graphs_path`, `compile_cache_path`,
-`deterministic`, `enable_compile_cache`, `max_device_memory` and `runtime_num_threads`, and takes the others as
-MindSpore does.
+graphls acts on `mode`, `device_target`, `device_id`, `engine`, `mesh`, `zero`, `save_graphs`, `save_graphs_path`,
+`compile_cache_path`, `deterministic`, `enable_compile_cache`, `max_device_memory` and `runtime_num_threads`, and takes
+the others as MindSpore does.
 """
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphls.ir.graph import Node
 from graphls.ir.plan import Segment
+from graphls.ir.sharding import Mesh
 from graphls.runtime.xla.library import devices_of, version
 
 if TYPE_CHECKING:
@@ -30,6 +31,10 @@ class Xla:
     def check(self, device: Any) -> None:
         """Raise GraphRuntimeError where JAX or the device is missing."""
         devices_of(device)
+
+    def check_mesh(self, mesh: Mesh, device: Any) -> None:
+        """Raise GraphRuntimeError where JAX has fewer devices than the mesh."""
+        devices_of(device, mesh.size)
 
     def version(self) -> str:
         """The version of JAX; "" where it is not installed."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from graphls.base.errors import GraphTypeError
@@ -16,17 +17,21 @@ from graphls.frontend.trace.closure_variables import ClosureVariables, is_cell
 from graphls.frontend.trace.inputs import is_input
 from graphls.ir.compare import constant_key
 from graphls.ir.engines import AUTO
+from graphls.ir.sharding import Mesh
 from graphls.ir.types import DType, as_dtype
 from graphls.nn.cell import Cell
 from graphls.nn.declared_inputs import check_declared, has_declarations
-from graphls.runtime.context import default_device, default_engine
+from graphls.runtime.context import default_device, default_engine, default_mesh
 from graphls.runtime.devices import Cuda
 from graphls.runtime.engine_choice import Choice
 from graphls.step import api
 from graphls.step.step import Compiled
 
 Key = tuple[Any, ...]
-"""What a function reads from around it, the signature of its inputs, the device, and the engine."""
+"""What a function reads from around it, the signature of its inputs, the device, the engine, and mesh and ZeRO."""
+
+Layout = tuple[Mesh | None, int]
+"""The mesh of a step, and its level of ZeRO."""
 
 MOST_VARIABLES = 8
 """For how many values of what a function reads from around it steps are kept."""
@@ -41,14 +46,15 @@ class CompileCache:
 
     `of` is the function of the user, where `function` is one that graphls has made of it. Steps that a changed
     attribute of a cell has made useless go at once, and the one that was not used for longest where there are too many;
-    their states stay, since parameters hold them. `engine` runs them, by default that of the context; `choice` is the
-    first choice of "auto" that was measured.
+    their states stay, since parameters hold them. `engine` runs them in a `layout`, by default those of the context;
+    `choice` is the first choice of "auto" that was measured.
     """
 
     def __init__(
-        self, function: Callable[..., object], of: Callable[..., object] | None = None, engine: str | None = None
-    ) -> None:
-        self.function, self.of, self.engine = function, of, engine
+        self, function: Callable[..., object], of: Callable[..., object] | None = None, engine: str | None = None,
+        layout: Layout | None = None,
+    ) -> None:  # fmt: skip
+        self.function, self.of, self.engine, self.layout = function, of, engine, layout
         self.around = ClosureVariables(function if of is None else of)
         self.steps: dict[Key, list[Compiled]] = {}
         self.retained: dict[Any, list[Any]] = {}
@@ -59,7 +65,7 @@ class CompileCache:
 
     def __reduce__(self) -> Any:
         """A copy compiles its own steps."""
-        return CompileCache, (self.function, self.of, self.engine)
+        return CompileCache, (self.function, self.of, self.engine, self.layout)
 
     def __call__(self, *inputs: object) -> Any:
         return self.find(*inputs)(*inputs)
@@ -67,7 +73,8 @@ class CompileCache:
     def find(self, *inputs: object) -> Compiled:
         """The step for inputs like these, compiled where there is none that is up to date."""
         device = default_device()
-        key = self.around.key(), _signature(inputs), device, self.engine or default_engine(device)
+        engine, layout = self.engine or default_engine(device), self.layout or default_mesh()
+        key = self.around.key(), _signature(inputs), device, engine, layout
         last = self.last
         if last is not None and last[:2] == (key, Configuration.changes):
             return last[2]
@@ -95,11 +102,14 @@ class CompileCache:
             self._forget_oldest(key)
         return key, step
 
-    def _compiled_for(self, inputs: tuple[object, ...], device: str | Cuda, engine: str) -> Compiled:
+    def _compiled_for(
+        self, inputs: tuple[object, ...], device: str | Cuda, engine: str, layout: Layout
+    ) -> Compiled:
         """The step for inputs; "auto" has one trial, whose result holds for inputs of other types as well."""
+        compiled = partial(api.compile, self.function, *inputs, device=device, mesh=layout[0], zero=layout[1])
         if engine != AUTO:
-            return api.compile(self.function, *inputs, device=device, engine=engine)
-        step = api.compile(self.function, *inputs, device=device, engine=self.choice.engine if self.choice else engine)
+            return compiled(engine=engine)
+        step = compiled(engine=self.choice.engine if self.choice else engine)
         if self.choice is not None:
             step.engine_choice = self.choice.for_further_inputs()
         elif step.engine_choice is not None and step.engine_choice.seconds:
@@ -218,10 +228,10 @@ def _cache(function: Callable[..., object], caches: dict[object, CompileCache], 
     return cache
 
 
-def cache_of(cell: Cell, engine: str | None = None) -> CompileCache:
-    """The compiled steps of a cell for inputs by position; without an engine, calls of the cell use them as well."""
-    key = () if engine is None else ("engine", engine)
-    cache: CompileCache = cell.__dict__["_compiled"].setdefault(key, CompileCache(cell, engine=engine))
+def cache_of(cell: Cell, engine: str | None = None, layout: Layout | None = None) -> CompileCache:
+    """The compiled steps of a cell for inputs by position; without engine and layout, calls of the cell use them."""
+    key = () if engine is None and layout is None else ("engine", engine, layout)
+    cache: CompileCache = cell.__dict__["_compiled"].setdefault(key, CompileCache(cell, engine=engine, layout=layout))
     return cache
 
 

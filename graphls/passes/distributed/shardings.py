@@ -1,0 +1,222 @@
+"""The shardings pass: states how the mesh of a graph divides its inputs, its states and its gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from graphls.base.errors import GraphTypeError, GraphValueError
+from graphls.base.reporting import warn
+from graphls.ir.build import Builder
+from graphls.ir.graph import Graph, Node, Value, Write
+from graphls.ir.sharding import Mesh, Sharding
+from graphls.passes.distributed.optimizer_states import gradients, owners
+from graphls.passes.distributed.sharding_proof import stated_shardings
+from graphls.passes.manager import register_pass
+from graphls.passes.rewriter import Rewriter
+
+Axes = tuple[str | tuple[str, ...] | None, ...]
+LARGE = 1 << 16
+"""The bytes from which on a state that stays whole is worth a warning."""
+
+
+@register_pass
+@dataclass(frozen=True)
+class Shardings:
+    """State how the mesh of a graph divides inputs by their first axis, and by `zero` states and gradients.
+
+    Before:
+
+        graph @step mesh(data=2) (%x: f32[4,6]) {
+          state @w: f32[6]
+          state @v: f32[6]
+          %y = mul(%x, @w) : f32[4,6]  // forward
+          %loss = sum(%y) {axis=none, keepdims=false} : f32[]  // forward
+          %c = constant() {value=array(f32[], [1.0])} : f32[]  // backward
+          %g = gradient(%loss, %c, @w) {of=1, wrt=1} : f32[6]  // backward
+          %new_v = add(@v, %g) : f32[6]  // update
+          %new_w = sub(@w, %new_v) : f32[6]  // update
+          @v <- %new_v
+          @w <- %new_w
+          return %loss
+        }
+
+    After, with `zero=2`:
+
+        graph @step mesh(data=2) (%x: f32[4/data,6]) {
+          state @w: f32[6]
+          state @v: f32[6/data]
+          %y = mul(%x, @w) : f32[4,6]  // forward
+          %loss = sum(%y) {axis=none, keepdims=false} : f32[]  // forward
+          %c = constant() {value=array(f32[], [1.0])} : f32[]  // backward
+          %g = gradient(%loss, %c, @w) {of=1, wrt=1} : f32[6]  // backward
+          %shard = shard(%g) {axes=[["data"]]} : f32[6/data]  // backward
+          %new_v = add(@v, %shard) : f32[6]  // update
+          %new_w = sub(@w, %new_v) : f32[6]  // update
+          @v <- %new_v
+          @w <- %new_w
+          return %loss
+        }
+
+    The mesh axis `data` divides the first axis of each input whose size it divides evenly. `inputs` says otherwise for
+    the inputs in order: () for a whole one, None for what it would be. A state of an optimizer is divided as the
+    parameter that it belongs to. Beyond that, `data` divides by the levels of ZeRO (Rajbhandari et al., 2020) the first
+    axis that it divides evenly: of the states of the optimizer (1), of gradients (2), and of parameters (3), which the
+    forward gathers where it reads them. All other states are whole. A graph without a mesh stays as it is.
+    """
+
+    zero: int = 0
+    data: str = "data"
+    inputs: tuple[Axes | None, ...] = ()
+    name = "shardings"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.zero, bool) or not isinstance(self.zero, int):
+            raise GraphTypeError(f"The level of ZeRO is an int from 0 to 3, not {self.zero!r}.")
+        if not 0 <= self.zero <= 3:
+            raise GraphValueError(f"The level of ZeRO is 0, 1, 2 or 3, not {self.zero}.")
+
+    def run(self, graph: Graph) -> Graph:
+        """The graph with the shardings of its inputs and states."""
+        if graph.mesh is None:
+            return graph
+        if self.zero and self.data not in graph.mesh.sizes:
+            text = f"zero={self.zero} divides states along the mesh axis {self.data!r}"
+            raise GraphValueError(f"{text}, and there is none in {graph.mesh}.")
+        stating = _Stating(graph, self, graph.mesh)
+        _warn_of_undivided(stating)
+        return stating.run()
+
+
+class _Stating(Rewriter):
+    """One sweep that exchanges inputs and states for divided ones; `wide` maps states to their shardings by `data`."""
+
+    def __init__(self, graph: Graph, policy: Shardings, mesh: Mesh) -> None:
+        super().__init__(graph)
+        self.policy, self.mesh = policy, mesh
+        self.parts = mesh.sizes.get(policy.data, 1)
+        self.of_gradient = gradients(graph)
+        self.owner = owners(graph)
+        trained = frozenset(self.of_gradient.values())
+        self.undivided: list[Value] = []
+        self.gathered: dict[tuple[Builder, Value], Value] = {}
+        self.parameter: dict[Value, Value] = {}
+        """The parameters that are divided by `data`, with what they were before."""
+        for value, sharding in zip(graph.inputs, self.of_inputs(), strict=True):
+            self.exchange(value, sharding)
+        for state in graph.states:
+            own = state.sharding or (self.owner[state].sharding if state in self.owner else None)
+            level = 3 if state in trained else 1 if state in self.owner else 4
+            sharding = self.divided(state, own) if policy.zero >= level else own
+            self.exchange(state, sharding)
+            if policy.zero == 3 and state in trained and state in self.mapping:
+                self.parameter[self.mapping[state]] = state
+
+    def exchange(self, value: Value, sharding: Sharding | None) -> None:
+        if (sharding or None) != value.sharding:
+            self.mapping[value] = Value(value.name, value.type, value.is_state, sharding)
+
+    def of_inputs(self) -> Iterator[Sharding | None]:
+        """The shardings of the inputs."""
+        inputs, stated = self.graph.inputs, self.policy.inputs
+        if len(stated) > len(inputs):
+            raise GraphValueError(f"The step has {len(inputs)} inputs, and there are shardings for {len(stated)}.")
+        for value, axes in zip(inputs, (*stated, *[None] * (len(inputs) - len(stated))), strict=True):
+            if axes is not None:
+                yield self.stated(value, axes)
+            elif value.sharding is None and value.type.rank and self.parts > 1 and self.fits(value.type.shape[0]):
+                yield Sharding(((self.policy.data,), *[()] * (value.type.rank - 1)))
+            else:
+                yield value.sharding
+
+    def stated(self, value: Value, axes: Axes) -> Sharding:
+        """The sharding that the user states for an input; raises GraphValueError where the mesh cannot divide it so."""
+        sharding = Sharding.of(*(axes or [None] * value.type.rank))
+        if (fault := sharding.fault(value.type.shape, self.mesh)) is not None:
+            raise GraphValueError(f"The input {value.name!r} {fault}.")
+        return sharding
+
+    def fits(self, size: int) -> bool:
+        return size > 0 and size % self.parts == 0
+
+    def divided(self, value: Value, own: Sharding | None) -> Sharding | None:
+        """A sharding that also divides the first axis that `data` divides evenly; the same one where there is none."""
+        axes = ((),) * value.type.rank if own is None else own.axes
+        if self.parts == 1 or any(self.policy.data in names for names in axes):
+            return own
+        local = Sharding(axes).local(value.type.shape, self.mesh)
+        at = next((i for i, size in enumerate(local) if self.fits(size)), None)
+        if at is None:
+            self.undivided.append(value)
+            return own
+        return Sharding((*axes[:at], (*axes[at], self.policy.data), *axes[at + 1 :]))
+
+    # -- the sweep ------------------------------------------------------------------------------------------------
+
+    def visit(self, node: Node) -> Node | Sequence[Value]:
+        if self.policy.zero >= 2 and not self.of_gradient.keys().isdisjoint(node.outputs):
+            self.e.append(node)
+            return tuple(map(self.reduced, node.outputs))
+        if self.parameter and node.phase == "forward" and not self.parameter.keys().isdisjoint(node.inputs):
+            return self.reading(node)
+        return node
+
+    def reduced(self, gradient: Value) -> Value:
+        """A gradient divided as the states of the optimizer are."""
+        state = self.of_gradient.get(gradient)
+        sharding = None if state is None else self.divided(state, state.sharding)
+        return gradient if sharding is None else self.sharded(gradient, sharding)
+
+    def reading(self, node: Node) -> Node | Sequence[Value]:
+        """A node of the forward that reads gathered parameters; of casts the results are gathered, which take less."""
+        if node.primitive.name == "cast":
+            self.e.append(node)
+            return (self.gather(node.inputs[0], node.output),)
+        return replace(node, inputs=tuple(self.gather(v, v) if v in self.parameter else v for v in node.inputs))
+
+    def gather(self, parameter: Value, value: Value) -> Value:
+        """A parameter, or its cast, as it would be without ZeRO; its gradient is divided as the parameter is."""
+        key = self.e, value
+        if key not in self.gathered:
+            own = self.parameter[parameter].sharding or Sharding(((),) * value.type.rank)
+            assert parameter.sharding is not None
+            self.gathered[key] = self.sharded(value, own, parameter.sharding)
+        return self.gathered[key]
+
+    def sharded(self, value: Value, sharding: Sharding, of_gradient: Sharding | None = None) -> Value:
+        more = {} if of_gradient is None else {"gradient_axes": of_gradient.axes}
+        result: Value = self.e.shard(value, axes=sharding.axes, **more)
+        return result
+
+    def run(self) -> Graph:
+        """The graph with divided inputs and states, and what states take divided as they are."""
+        graph = super().run()
+        inputs, states = self.current(graph.inputs), self.current(graph.states)
+        stated = stated_shardings(graph.nodes, (*inputs, *states))
+        self.e = Builder(self.names)
+        self.e.phase = "update"
+        writes = tuple(self.written(write, stated) for write in graph.writes)
+        nodes = (*graph.nodes, *self.e.nodes)
+        return graph.replace(inputs=inputs, states=states, nodes=nodes, writes=writes)
+
+    def written(self, write: Write, stated: dict[Value, Sharding | None]) -> Write:
+        """A write whose value is not divided in another way than the state."""
+        state = self.mapping.get(write.state, write.state)
+        value = write.value
+        if value in stated and stated[value] != state.sharding:
+            value = self.sharded(value, state.sharding or Sharding(((),) * state.type.rank))
+        return replace(write, state=state, value=value)
+
+
+def _warn_of_undivided(stating: _Stating) -> None:
+    """Warn once where the mesh divides less than it is asked to."""
+    parts, data = stating.parts, stating.policy.data
+    large = [value for value in stating.undivided if value.type.nbytes >= LARGE]
+    if large:
+        text = f"{len(large)} states, such as {large[0]!r}, are whole on each of the {parts} devices along {data!r}"
+        warn(f"{text}, as {parts} divides no axis of them evenly.")
+    inputs = [value for value in stating.graph.inputs if value.type.rank]
+    is_divided = stating.policy.inputs or any(v in stating.mapping or v.sharding for v in inputs)
+    if parts > 1 and inputs and not is_divided:
+        text = f"No input is divided, as {parts} divides the first axis of none evenly ({inputs[0]!r} is the first)"
+        warn(f"{text}; each of the {parts} devices along {data!r} computes all of the batch.")
