@@ -36,7 +36,7 @@ def detail(child: Child) -> str:
     if isinstance(child, Node):
         return listed(child.outputs)
     if isinstance(child, Port):
-        return f"{shown(reference(child.value))}: {child.value.type}"
+        return f"{shown(reference(child.value))}: {child.value.type_text}"
     nodes = list(nodes_of(child))
     if len(nodes) == 1 and child.node is None:
         return f"{shown(nodes[0].primitive.name)} {listed(nodes[0].outputs)}"

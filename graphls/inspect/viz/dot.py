@@ -109,11 +109,11 @@ class _Dot:
         return f"{indent}{name} [{text}, {_filled(PHASES[node.phase])}{border}{tooltip}];"
 
     def edge(self, value: Value, name: str) -> None:
-        self.edges.append((value, name, _label(str(value.type))))
+        self.edges.append((value, name, _label(value.type_text)))
 
 
 def _typed(value: Value) -> str:
-    return f"{shown(reference(value), LONGEST)} {value.type}"
+    return f"{shown(reference(value), LONGEST)} {value.type_text}"
 
 
 def _filled(colour: str) -> str:

@@ -18,7 +18,6 @@ from graphls.ir.flops import own_flops, runs
 from graphls.ir.graph import Difference, Graph, Node, Value, Write, walk
 from graphls.ir.plan import flattened, is_plan, plan_of
 from graphls.ir.text import attribute_text, declarations, lines, reference, written
-from graphls.ir.types import Type
 
 if TYPE_CHECKING:
     from graphls.inspect.diagnosis.recording import Recording
@@ -171,13 +170,13 @@ class _PageData:
             "alive": [[self.value(v), first, last, size] for v, first, last, size in memory.spans if size],
         }
 
-    def type(self, type: Type) -> int:
-        return self.types.add(type, [str(type), type.nbytes])
+    def type(self, value: Value) -> int:
+        return self.types.add(value.type_text, [value.type_text, value.type.nbytes])
 
     def value(self, value: Value) -> int:
         if value in self.values:
             return self.values.indices[value]
-        return self.values.add(value, [reference(value), self.type(value.type)])
+        return self.values.add(value, [reference(value), self.type(value)])
 
     def node(self, node: Node) -> int:
         if node in self.nodes:

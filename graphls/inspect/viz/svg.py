@@ -136,7 +136,7 @@ def _path(line: Line) -> str:
         way += f"C{_number(x0)} {_number(half)} {_number(x1)} {_number(half)} {_number(x1)} {_number(y1)}"
         way += f"V{_number(y2)}" if y2 != y1 else ""
     kind = "control" if line.edge.control else "data"
-    values = ", ".join(f"{v.name}: {v.type}" for v in line.edge.values[:20])
+    values = ", ".join(f"{v.name}: {v.type_text}" for v in line.edge.values[:20])
     title = f"<title>{_text(values, 400)}</title>"
     return f'<path class="edge {kind}" d="{way}" marker-end="url(#graphls-{kind})">{title}</path>'
 
@@ -148,7 +148,7 @@ def _labels(lines: Collection[Line]) -> Iterator[str]:
         if not (line.edge.control or isinstance(line.edge.source, Port)):
             starts.setdefault(line.edge.source, (line, {}))[1].update(dict.fromkeys(line.edge.values))
     for line, values in starts.values():
-        text = ", ".join(str(v.type) for v in values) if len(values) < 3 else f"{len(values)} values"
+        text = ", ".join(v.type_text for v in values) if len(values) < 3 else f"{len(values)} values"
         x, _, y = line.runs[0]
         yield _words("type", x + 4, y + 12, shown(text, 40))
 
