@@ -18,8 +18,8 @@ KNOWN: dict[str, tuple[str, ...]] = {
     "locks": (
         "base.sharing.locks.COMPILING", "base.sharing.locks.LOOSE", "base.sharing.locks.SEEDING",
         "base.sharing.locks._MERGING",
-        "dataset.randomness._OUTSIDE", "distributed.shard_reads._counting", "train.background._lock",
-        "train.callbacks.callback._WARNING",
+        "dataset.randomness._OUTSIDE", "distributed.shard_reads._counting", "runtime.xla.part.MESHES",
+        "train.background._lock", "train.callbacks.callback._WARNING",
     ),
     "settings, which threads that start later have to see, changed as a whole under a lock": (
         "compat.parallel._algorithm", "compat.parallel._cost_model", "compat.parallel._more",

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 from itertools import chain, repeat
 from operator import attrgetter, itemgetter
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -37,6 +39,9 @@ from graphls.runtime.xla.tracing import are_in_range
 Array = np.ndarray[Any, Any]
 HOLDS: Mapping[bytes, None] = {b"\x01": None}
 """What becomes of a bool of a program: where it is false, a KeyError, which C raises without Python."""
+
+MESHES = RLock()
+"""Programs on the devices of a divided CPU run one at a time: devices of two would wait for threads of one pool."""
 
 
 class XlaPart(BoundStates):
@@ -97,11 +102,15 @@ class XlaPart(BoundStates):
         self.program.call.prepare(inputs, states)
         run = partial(self.program.call.run, *inputs, *states)
         crossing, buffers = [cell for cell, _ in self.crossing], [buffer for _, buffer in self.crossing]
+        turn = [partial(MESHES.acquire)], [partial(MESHES.release)]
+        begin, end = turn if self.placement.divides_cpu else ([], [])
         return _each(
             partial.__call__,
             [
+                *begin,
                 _each(setattr, cells, repeat("array"), chain.from_iterable(map(partial.__call__, [run]))),
                 _each(HOLDS.__getitem__, map(bytes, self._read([self.status]))),
+                *end,
                 _each(np.copyto, buffers, self._read(crossing)),
                 _each(np.copyto, copied.values(), map(np.asarray, map(attrgetter("array"), copied))),
             ],
@@ -157,6 +166,8 @@ class XlaPart(BoundStates):
 
     def failed(self, error: Exception) -> Exception:
         """The user's error; states are intact where an index was out of range."""
+        with suppress(RuntimeError):  # of a lock that this thread does not hold
+            MESHES.release()
         if isinstance(error, KeyError) and self.each.array is not None:
             node = self.program.checks[int(np.argmin(np.asarray(self.each.array)))]
             return out_of_range(node)
