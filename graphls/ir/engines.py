@@ -97,8 +97,11 @@ def check_engine(name: str, device: object) -> None:
 
 
 def check_mesh(name: str, mesh: Mesh, device: object) -> None:
-    """Raise GraphlsError where the engine of that name cannot run a step on a mesh."""
-    engine = _engines.get(name)
+    """Raise GraphlsError where the engine of that name cannot run a step on a mesh.
+
+    It comes before `check_engine`, as a CPU is divided into devices once.
+    """
+    engine = None if name == AUTO else find_engine(name)
     if isinstance(engine, OnMesh):
         engine.check_mesh(mesh, device)
     elif mesh.size > 1:

@@ -39,13 +39,13 @@ class ExecutionTarget:
             find_engine(self.engine)
         if self.backend not in BACKENDS:
             raise GraphValueError(f"{self.backend!r} is not a backend; use one of {', '.join(map(repr, BACKENDS))}.")
+        if self.mesh is not None:  # before an engine opens a single device
+            check_mesh("numpy" if self.backend == "numpy" else self.engine, self.mesh, self.device)
         if self.backend == "onnxruntime":
             for name in dict.fromkeys((self.backend, self.engine)):
                 check_engine(name, self.device)
         elif self.device != "cpu":
             raise GraphValueError(f"The backend 'numpy' runs on 'cpu', not on {self.device!r}.")
-        if self.mesh is not None:
-            check_mesh("numpy" if self.backend == "numpy" else self.engine, self.mesh, self.device)
 
     def partitioned(self, graph: Graph) -> Graph:
         """The graph in segments for the engines; itself where it runs whole."""

@@ -10,7 +10,7 @@ from graphls.base.checks import boolean
 from graphls.base.errors import GraphRuntimeError, GraphValueError
 from graphls.base.refusals import refusal
 from graphls.base.reporting import warn
-from graphls.ir.engines import check_engine
+from graphls.ir.engines import check_engine, check_mesh
 from graphls.ir.sharding import Mesh
 from graphls.nn.called_function import CellOrFunction, as_cell
 from graphls.nn.cell import Cell
@@ -85,6 +85,8 @@ class Model:
             "ema_decay": ema_decay,
         }  # fmt: skip
         check_settings(optimizer, amp_level, boost_level, updates, kwargs)
+        if engine is not None and mesh is not None:
+            check_mesh(engine, mesh, "cpu")
         if engine is not None:
             check_engine(engine, "cpu")
         self._network = network

@@ -14,7 +14,7 @@ from graphls.base.files.files import as_path
 from graphls.base.location import user_location
 from graphls.base.reporting import warn
 from graphls.base.sharing.settings import Settings
-from graphls.ir.engines import check_engine
+from graphls.ir.engines import check_engine, check_mesh
 from graphls.ir.plan import DEFAULT
 from graphls.ir.sharding import Mesh
 from graphls.passes.manager import dump_to
@@ -85,6 +85,9 @@ def set_context(**kwargs: Any) -> None:
         if "device_target" in kwargs:
             _find_device(kwargs["device_target"])
         if "engine" in kwargs:
+            mesh = kwargs.get("mesh", _settings["mesh"])
+            if mesh is not None:
+                check_mesh(kwargs["engine"], mesh, "cpu")
             check_engine(kwargs["engine"], "cpu")
         _settings.update(kwargs)
         _take_effect(kwargs)
