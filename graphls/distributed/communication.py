@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from graphls.base import log
 from graphls.base.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.distributed.groups import create, destroy, destroy_all
+from graphls.distributed.launch import find_launch
+from graphls.distributed.peers import Peers, require_no_mesh
 from graphls.distributed.watchdog import start_watch
-from graphls.distributed.world import WORLD, Group, find_group, join
+from graphls.distributed.world import NAMES_OF_WORLD, WORLD, Group, find_group, join, world
 
 __all__ = [
     "HCCL_WORLD_COMM_GROUP", "NCCL_WORLD_COMM_GROUP", "GlobalComm", "create_group", "destroy_group",
@@ -18,7 +21,8 @@ __all__ = [
 
 HCCL_WORLD_COMM_GROUP = "hccl_world_group"
 NCCL_WORLD_COMM_GROUP = "nccl_world_group"
-BACKENDS = ("hccl", "nccl", "mccl", "mpi")
+MESH = "xla"
+BACKENDS = ("hccl", "nccl", "mccl", "mpi", MESH)
 
 
 class GlobalComm:
@@ -37,15 +41,25 @@ class GlobalComm:
     INITED = False
 
 
-def init(backend_name: str | None = None, timeout: float | None = None) -> None:
+def init(
+    backend_name: str | None = None, timeout: float | None = None, *, coordinator: str | None = None,
+    processes: int | None = None, process: int | None = None,
+) -> None:  # fmt: skip
     """Set up communication with the other processes that mpiexec has started; a single process is its own world.
 
-    With any `backend_name`, ranks communicate through MPI. From here on, an error that ends one rank ends all of them.
-    So does a communication that takes longer than `timeout` seconds, or than the variable HCCL_EXEC_TIMEOUT allows;
-    without either a rank waits without limit, and names the awaited rank after 30 seconds. A single process logs once
-    that it trains alone. Raises GraphTypeError for a name that is not a string and a timeout that is not a number,
-    GraphValueError for an unknown name and a timeout that is not above 0, GraphRuntimeError where another launcher has
-    started several, and where mpi4py is missing.
+    With any `backend_name` but "xla", ranks communicate through MPI. From here on, an error that ends one rank ends all
+    of them. So does a communication that takes longer than `timeout` seconds, or than the variable HCCL_EXEC_TIMEOUT
+    allows; without either a rank waits without limit, and names the awaited rank after 30 seconds. A single process
+    logs once that it trains alone.
+
+    With "xla" the devices of all processes are those of one mesh, see docs/parallel.md. `coordinator` is the address at
+    which process 0 listens, such as "10.0.0.1:1234", `processes` how many there are, and `process` which one this is,
+    from 0. By default they are what the variables GRAPHLS_COORDINATOR, GRAPHLS_PROCESSES and GRAPHLS_PROCESS say, or
+    mpiexec, Slurm or Kubernetes. All have to come within `timeout` seconds, or 300.
+
+    Raises GraphTypeError for a name that is not a string and numbers that are none, GraphValueError for an unknown name
+    and a timeout that is not above 0, GraphRuntimeError where another launcher has started several, where mpi4py is
+    missing, and where processes do not come.
 
     Examples:
         >>> from graphls import communication
@@ -57,18 +71,32 @@ def init(backend_name: str | None = None, timeout: float | None = None) -> None:
     if backend_name is not None and not isinstance(backend_name, str):
         raise GraphTypeError(f"The backend_name of init is a string, not {backend_name!r}.")
     if backend_name not in (None, *BACKENDS):
-        message = f"The backend_name of init is 'hccl', 'nccl', 'mccl' or 'mpi', not {backend_name!r}."
+        message = f"The backend_name of init is 'hccl', 'nccl', 'mccl', 'mpi' or 'xla', not {backend_name!r}."
         raise GraphValueError(message)
     if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, (int, float))):
         raise GraphTypeError(f"The timeout of init is a number of seconds, not {timeout!r}.")
     if timeout is not None and not timeout > 0:
         raise GraphValueError(f"The timeout of init is a number of seconds above 0, not {timeout}.")
-    group = join()
+    if backend_name != MESH and (coordinator, processes, process) != (None, None, None):
+        raise GraphValueError('The processes of a mesh have a coordinator; set them up with init("xla", ...).')
+    group = _mesh(timeout, coordinator, processes, process) if backend_name == MESH else join()
     if group.size == 1 and not GlobalComm.INITED:
         log.warning("This process trains alone, as rank 0 of 1; `mpiexec -n 4 python script.py` starts four.")
-    start_watch(group, timeout)
+    start_watch(group, timeout)  # of ranks; the processes of a mesh have one
     GlobalComm.BACKEND = backend_name or ""
     GlobalComm.INITED = True
+
+
+def _mesh(timeout: float | None, *launch: Any) -> Group:
+    """All processes of a mesh, which meet once."""
+    if world().comm is not None:
+        raise GraphRuntimeError("These processes are ranks of MPI already; call init once, with the backend 'xla'.")
+    if Peers.current is None:
+        processes = find_launch(*launch)
+        if processes.processes == 1:
+            return world()
+        Peers.current = Peers(processes, timeout)
+    return Peers.current.group
 
 
 def release() -> None:
@@ -157,6 +185,7 @@ def create_group(group: str, rank_ids: Sequence[int]) -> None:
         >>> communication.release()
     """
     _require_init("create_group")
+    require_no_mesh("create_group")
     if not isinstance(group, str):
         raise GraphTypeError(f"The name of a group is a string, not {group!r}.")
     if not isinstance(rank_ids, (list, tuple)) or not all(type(rank) is int for rank in rank_ids):
@@ -229,6 +258,8 @@ def get_process_group_ranks(group: str | None = None) -> list[int]:
 
 def _group(caller: str, group: str | None) -> Group:
     _require_init(caller)
+    if Peers.current is not None and group in NAMES_OF_WORLD:
+        return Peers.current.group
     return find_group(WORLD if group == GlobalComm.WORLD_COMM_GROUP else group)
 
 

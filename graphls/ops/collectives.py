@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graphls.base.errors import GraphValueError
+from graphls.distributed.peers import require_no_mesh
 from graphls.distributed.world import find_group
 from graphls.frontend.tensors.tensor import Symbol, Tensor, TensorLike
 from graphls.frontend.trace.tracer import current_tracer
@@ -85,6 +86,7 @@ def wait_for_ranks(group: str | None = None) -> Tensor:
 
 
 def _collective(name: str, tensors: Sequence[TensorLike], group: str | None, **settings: object) -> list[Tensor]:
+    require_no_mesh(name)
     communicator = find_group(group)
     operands = list(map(tensor_of, tensors))
     attrs = {**settings, "group": communicator.name, "ranks": communicator.size}

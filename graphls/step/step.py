@@ -13,6 +13,7 @@ from graphls.base.errors import GraphTypeError
 from graphls.base.files.files import as_path, write_text
 from graphls.base.reporting import checked
 from graphls.base.sharing.storage import Version
+from graphls.distributed.own_parts import own_shapes
 from graphls.frontend.tensors.configuration import Configuration
 from graphls.frontend.tensors.tape import COMPILED, note
 from graphls.frontend.tensors.tensor import Tensor
@@ -82,7 +83,8 @@ class Compiled(Dependent):
         self._step = step.with_session()
         self.stages = stages
         self.engine_choice = choice
-        self._inputs = InputCheck(graph, tuple(inputs))
+        parts = own_shapes(graph) if len(self._step.plan.segments) == 1 else {}
+        self._inputs = InputCheck(graph, tuple(inputs), parts)
         self._types = [value.type for value in graph.outputs]
         self._diagnosis: Diagnosis | None = None
         self.origin: Origin | None = None

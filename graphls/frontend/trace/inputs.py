@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -53,17 +54,21 @@ def read_inputs(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
 class InputCheck:
     """The requirements of a step on its inputs; a call returns the arrays of inputs that meet them.
 
-    `inputs` are those that the step was compiled for.
+    `inputs` are those that the step was compiled for. `parts` are shapes of inputs of which a process may have only
+    its own part.
     """
 
-    def __init__(self, graph: Graph, inputs: tuple[object, ...]) -> None:
+    def __init__(
+        self, graph: Graph, inputs: tuple[object, ...], parts: Mapping[Value, tuple[int, ...]] = MappingProxyType({})
+    ) -> None:
         self.graph = graph
         self.structure = structure(inputs)
         self.constants = [TENSOR if is_input(leaf) else leaf for leaf in leaves(inputs)]
         self.checks = input_checks(graph)
         self.alone = _alone(graph, inputs)
         self.is_flat = len(inputs) == len(graph.inputs)
-        self.types = [(v.type.dtype.numpy, v.type.shape) for v in graph.inputs]
+        self.parts = parts
+        self.types = [(v.type.dtype.numpy, (v.type.shape, parts.get(v, v.type.shape))) for v in graph.inputs]
 
     def __call__(self, inputs: tuple[object, ...]) -> list[Any]:
         """The arrays of the inputs of the graph, in order.
@@ -81,7 +86,7 @@ class InputCheck:
         if not self.is_flat or len(inputs) != len(self.types):
             return False
         pairs = zip(inputs, self.types, strict=True)
-        return all(type(x) is np.ndarray and x.dtype == dtype and x.shape == shape for x, (dtype, shape) in pairs)
+        return all(type(x) is np.ndarray and x.dtype == dtype and x.shape in shapes for x, (dtype, shapes) in pairs)
 
     def fitting(self, inputs: tuple[object, ...]) -> list[Any]:
         """The arrays of inputs in any pytree; raises as a call does.
@@ -99,7 +104,8 @@ class InputCheck:
         arrays = []
         for leaf, constant in zip(leaves(inputs), self.constants, strict=True):
             if constant is TENSOR:
-                arrays.append(_fitting(next(values), leaf))
+                value = next(values)
+                arrays.append(_fitting(value, leaf, self.parts.get(value)))
             elif leaf is not constant and constant_key(leaf) != constant_key(constant):
                 raise GraphValueError(
                     f"This step was compiled for the constant {constant!r} and got {leaf!r}; compile it again for "
@@ -133,7 +139,7 @@ def _listed(graph: Graph) -> str:
     return ", ".join(f"{v.name}: {v.type}" for v in graph.inputs)
 
 
-def _fitting(value: Value, leaf: Any) -> Any:
+def _fitting(value: Value, leaf: Any, part: tuple[int, ...] | None) -> Any:
     if isinstance(leaf, Symbol):
         raise TraceError(
             f"A compiled step takes numbers for {value.name!r}, not a tensor of a graph that is being traced; call the "
@@ -145,17 +151,19 @@ def _fitting(value: Value, leaf: Any) -> Any:
             text = f"The input {value.name!r} of this step is a tensor, {value.type}, and cannot be {leaf!r}."
             raise GraphTypeError(text)
     kind = leaf.type if isinstance(leaf, Tensor) else type_of(leaf)
-    if kind != value.type:
-        raise _misfit(value, kind)
+    if kind != value.type and (kind.dtype is not value.type.dtype or kind.shape != part):
+        raise _misfit(value, kind, part)
     if isinstance(leaf, Tensor):
         return leaf.array if leaf._array is not None or isinstance(leaf._buffer, DeferredData) else leaf._buffer
     return array_of(leaf)
 
 
-def _misfit(value: Value, kind: Type) -> Exception:
+def _misfit(value: Value, kind: Type, part: tuple[int, ...] | None) -> Exception:
     text = f"The input {value.name!r} of this step is {value.type}, not {kind}; "
     if kind.dtype is not value.type.dtype:
         return GraphTypeError(f"{text}cast it with astype({value.type.dtype.long_name!r}).")
+    if part not in (None, value.type.shape):
+        return GraphValueError(f"{text}give all processes that, or each its own part, of the shape {part}.")
     return GraphValueError(f"{text}shapes are static, so compile the step again for another shape.")
 
 

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from graphls.runtime.xla.processes import gathered, is_spread
+
 
 class XlaBuffer:
     """A cell that holds an array of JAX, which a step replaces by that of the new value."""
@@ -16,5 +18,8 @@ class XlaBuffer:
         self.array = array
 
     def numpy(self) -> np.ndarray[Any, Any]:
-        """A copy on the host: a step may give the memory of its states to their new values."""
-        return np.array(self.array)
+        """A copy on the host: a step may give the memory of its states to their new values.
+
+        Where the array is divided among processes, all of them read it together.
+        """
+        return np.array(gathered(self.array) if is_spread(self.array) else self.array)

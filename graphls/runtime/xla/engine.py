@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from graphls.ir.graph import Node
 from graphls.ir.plan import Segment
 from graphls.ir.sharding import Mesh
-from graphls.runtime.xla.library import devices_of, version
+from graphls.runtime.devices import kind_of
+from graphls.runtime.xla.library import devices_of, load_jax, version
 
 if TYPE_CHECKING:
     from graphls.runtime.engine import Part, PlanContext, ProfiledPart
@@ -29,8 +30,11 @@ class Xla:
         return takes(node)
 
     def check(self, device: Any) -> None:
-        """Raise GraphRuntimeError where JAX or the device is missing."""
-        devices_of(device)
+        """Raise GraphRuntimeError where JAX or the device is missing; a CPU is divided when a program is opened."""
+        if kind_of(device) == "cpu":
+            load_jax()
+        else:
+            devices_of(device)
 
     def check_mesh(self, mesh: Mesh, device: Any) -> None:
         """Raise GraphRuntimeError where JAX has fewer devices than the mesh."""

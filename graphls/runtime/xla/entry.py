@@ -27,14 +27,16 @@ class Compiled:
 class ProgramEntry:
     """The entry of the program of a graph for some devices, by the facts that it was `compiled_with`.
 
-    Where no folder for entries is set, or the graph has no key, nothing is read and nothing is written. An entry has
+    Where no folder for entries is set, the graph has no key, or devices belong to other processes, nothing is read and
+    nothing is written. An entry has
     the code of the machine in it, which JAX wraps by pickle: one is read only where its checksum is that of its key.
     """
 
     def __init__(self, jax: Any, graph: Graph, devices: Sequence[Any], **compiled_with: object) -> None:
         self.jax, self.graph, self.devices = jax, graph, devices
         self.cache = current()
-        self.key = key_of(graph, **self._facts(), **compiled_with) if self.cache else None
+        is_own = len({device.process_index for device in devices}) == 1
+        self.key = key_of(graph, **self._facts(), **compiled_with) if self.cache and is_own else None
 
     def _facts(self) -> dict[str, object]:
         """All that a program depends on besides its graph; its code is divided for the cores of the processor."""

@@ -9,7 +9,9 @@ from typing import Any
 
 from graphls.base.errors import GraphRuntimeError
 from graphls.base.sharing.settings import Settings
+from graphls.distributed.peers import Peers
 from graphls.runtime.devices import Cuda, kind_of
+from graphls.runtime.xla.processes import join
 
 PLATFORMS = {"cpu": "cpu", "cuda": "gpu"}
 """The platform of JAX for each kind of device."""
@@ -61,27 +63,44 @@ def require_own_process() -> None:
 
 
 def devices_of(device: str | Cuda, count: int = 1) -> list[Any]:
-    """So many devices of JAX of that kind, from the chosen one on.
+    """So many devices of JAX of that kind, from the chosen one on; of several processes each has as many of them.
 
-    Raises GraphRuntimeError where there are fewer, and in a process that is forked from one that uses them.
+    A single one is a device of this process. Raises GraphRuntimeError where there are fewer, where processes cannot
+    have the same number, and in a process that is forked from one that uses them.
     A CPU counts as many devices as the first step asks for, as JAX divides it once in a process.
     """
     require_own_process()
     jax, kind = load_jax(), kind_of(device)
     _settings.update({"process": os.getpid()})
-    if kind == "cpu" and count > 1:
-        _divide_cpu(jax, count)
+    peers = join(jax)
+    share = _share(count, peers)
+    if kind == "cpu" and share > 1:
+        _divide_cpu(jax, share)
     try:
-        devices = list(jax.devices(PLATFORMS[kind]))
+        devices = list(jax.local_devices(backend=PLATFORMS[kind]) if count == 1 else jax.devices(PLATFORMS[kind]))
     except RuntimeError as error:
         reason = " ".join(str(error).split())
         text = f"JAX has no device {kind!r}; install graphls[xla-cuda] for a GPU"
         raise GraphRuntimeError(f"{text} ({reason}).") from None
     number = device.id if isinstance(device, Cuda) else 0
-    if number + count > len(devices):
-        there = f"JAX has {len(devices)} devices {kind!r}, and {number + count} are needed"
-        raise GraphRuntimeError(f"{there}{_advice(count) if kind == 'cpu' else ''}.")
-    return devices[number : number + count]
+    owners = sorted({device.process_index for device in devices})
+    each = [[device for device in devices if device.process_index == owner] for owner in owners]
+    least = min(map(len, each))
+    if number + share > least:
+        there = f"JAX has {least} devices {kind!r}, and {number + share} are needed"
+        where = "" if peers is None else " in each process"
+        raise GraphRuntimeError(f"{there}{where}{_advice(share) if kind == 'cpu' else ''}.")
+    return [device for own in each for device in own[number : number + share]]
+
+
+def _share(count: int, peers: Peers | None) -> int:
+    """How many of so many devices each process has."""
+    if peers is None or count == 1:
+        return count
+    if count % peers.count:
+        text = f"A mesh of {count} devices cannot be divided among {peers.count} processes"
+        raise GraphRuntimeError(f"{text}; each has the same number of them, so use a multiple of {peers.count}.")
+    return count // peers.count
 
 
 def _divide_cpu(jax: Any, count: int) -> None:

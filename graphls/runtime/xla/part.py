@@ -18,6 +18,8 @@ from graphls.base.reporting import checked
 from graphls.base.sharing.arrays import empty
 from graphls.base.sharing.forks import renew_after_fork
 from graphls.base.sharing.storage import array_in
+from graphls.distributed.own_parts import own_region
+from graphls.distributed.peers import Peers
 from graphls.ir.graph import Node, Value
 from graphls.ir.indices import index_sources
 from graphls.ir.plan import Segment
@@ -33,7 +35,8 @@ from graphls.runtime.xla.buffers import XlaBuffer
 from graphls.runtime.xla.fusions import fused_kernels
 from graphls.runtime.xla.library import load_jax, require_own_process
 from graphls.runtime.xla.placement import Placement
-from graphls.runtime.xla.program import Program, is_wide
+from graphls.runtime.xla.processes import of_first, spread
+from graphls.runtime.xla.program import Program, as_words, is_wide
 from graphls.runtime.xla.tracing import are_in_range
 
 Array = np.ndarray[Any, Any]
@@ -69,7 +72,9 @@ class XlaPart(BoundStates):
         inner = zip(graph.outputs, segment.gives, strict=True)
         shared = context.boundary_buffers
         boundary = {*(v for v in graph.inputs if v in shared), *(own for own, value in inner if value in shared)}
-        self.indices = index_sources(graph, (v for v in graph.inputs if v not in shared))
+        self.peers = Peers.current if self.placement.is_spread else None
+        own = () if self.peers else (v for v in graph.inputs if v not in shared)  # all processes raise, or none
+        self.indices = index_sources(graph, own)
         self.program = self._compiled(boundary)
         self.status, self.each = XlaBuffer(), XlaBuffer()
         self.results = [XlaBuffer() for _ in graph.outputs]
@@ -94,6 +99,8 @@ class XlaPart(BoundStates):
         """A call into C that runs the program on the inputs of this step."""
         self.group = self.context.owner.group
         self._test_indices(fed)
+        if self.peers is not None:
+            self.peers.begin_program()
         old, new, copied = self.turn()
         shared = self.context.boundary_buffers
         inputs = [self._placed(shared[v] if v in shared else fed[v], v) for v in self.graph.inputs]
@@ -128,7 +135,9 @@ class XlaPart(BoundStates):
 
     def _on_device(self, name: str, array: Array) -> Any:
         with self.jax.enable_x64(True):
-            return self.jax.device_put(array, self.places[name])
+            if self.peers is None:
+                return self.jax.device_put(array, self.places[name])
+            return spread(self.jax, array, (), array.shape, self.places[name])
 
     def _read(self, cells: Iterable[XlaBuffer]) -> Iterable[Any]:
         """The content of cells on the host, which waits for the program; on a CPU without Python and without a copy."""
@@ -149,7 +158,11 @@ class XlaPart(BoundStates):
         if isinstance(array, XlaBuffer) and not is_wide(kind) and array.array.sharding == self.program.place(value):
             return array.array
         own = in_rows(array_in(array), kind.dtype.numpy)
-        return own.reshape(-1).view(np.uint32).reshape(*own.shape, 2) if is_wide(kind) else own
+        own = own.reshape(-1).view(np.uint32).reshape(*own.shape, 2) if is_wide(kind) else own
+        if self.peers is None:
+            return own
+        region, shape = (*own_region(self.graph, value), slice(0, 2)), as_words(kind).shape
+        return spread(self.jax, own, region, shape, self.program.place(value))
 
     def end(self) -> Mapping[Value, Any]:
         """The results of the step that are in no boundary buffer."""
@@ -171,6 +184,8 @@ class XlaPart(BoundStates):
         if isinstance(error, KeyError) and self.each.array is not None:
             node = self.program.checks[int(np.argmin(np.asarray(self.each.array)))]
             return out_of_range(node)
+        if self.peers is not None:
+            self.peers.settle()
         self._invalidate(self.in_place, str(error).partition("\n")[0])
         return failure(self.jax, error) or error
 
@@ -191,7 +206,8 @@ class XlaPart(BoundStates):
         return isinstance(buffer, XlaBuffer) and buffer.array.sharding == self.places[name]
 
     def _fit(self, name: str, array: Array) -> Any:
-        return array if name in self.on_host else XlaBuffer(self._on_device(name, np.array(array)))
+        own = array if self.peers is None else of_first(self.peers, name, array)
+        return own if name in self.on_host else XlaBuffer(self._on_device(name, np.array(own)))
 
     def _second(self, name: str) -> Any:
         kind = self.types[name]

@@ -32,6 +32,11 @@ class Placement:
         """Whether the devices are parts of one CPU."""
         return self.mesh is not None and self.mesh.devices.flat[0].platform == "cpu"
 
+    @property
+    def is_spread(self) -> bool:
+        """Whether the devices belong to several processes."""
+        return len({device.process_index for device in self.devices}) > 1
+
     def of(self, value: Value, more: int = 0) -> Any:
         """The sharding of a value, which may have more axes at its end."""
         if self.mesh is None or value.sharding is None:

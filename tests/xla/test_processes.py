@@ -1,0 +1,123 @@
+"""A mesh of several processes: the numbers of one process, what they read, and how they end together."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.ranks.running import launched, needs_ranks
+from tests.xla.training import Row, cell_of, compiled, ended, started, trained
+
+pytest.importorskip("jax")
+
+START = """
+import json, os, signal, sys
+import numpy as np
+import graphls
+from graphls import communication
+from tests.xla.training import *
+
+communication.init("xla", timeout=120)
+NUMBER, COUNT = communication.get_rank(), communication.get_group_size()
+OWN = slice(NUMBER * ROWS // COUNT, (NUMBER + 1) * ROWS // COUNT)
+
+def noted(name, value):
+    os.write(1, f"@{name} {json.dumps(value)}\\n".encode())
+"""
+NUMBERS = """
+cell = cell_of(seed=NUMBER)  # all begin with the parameters of process 0
+divided = compiled(cell, graphls.Mesh(data=8), zero=1)
+noted("data", trained(divided, own=OWN))
+cell = cell_of(seed=0, is_divided=True)
+step = compiled(cell, graphls.Mesh(model=2, data=4))
+noted("model", trained(step))
+noted("weight", float(np.square(next(iter(cell.get_parameters())).asnumpy()).sum()))
+"""
+WRONG = """
+x, y = batch(0)
+for wrong in (lambda: divided(x[:5], y), lambda: compiled(cell, graphls.Mesh(data=3)),
+              lambda: graphls.ops.AllReduce()(graphls.Tensor(x)), lambda: communication.create_group("some", [0])):
+    try:
+        wrong()
+    except Exception as error:
+        noted("error", str(error))
+alone = graphls.compile(graphls.nn.Dense(20, 2, "ones", has_bias=False), x, engine="xla")
+noted("alone", float(alone(np.ones_like(x) * (NUMBER + 1)).asnumpy()[0, 0]))
+"""
+KILLED = """
+step = compiled(cell_of(), graphls.Mesh(data=8))
+trained(step, last=2)
+if NUMBER == int(sys.argv[1]):
+    def kill(*_):
+        os.kill(os.getpid(), signal.SIGKILL)
+    signal.signal(signal.SIGALRM, kill)
+    signal.setitimer(signal.ITIMER_REAL, 0.05)
+noted("begun", True)
+while True:
+    trained(step)
+"""
+
+
+def noted(out: str, name: str) -> list[Any]:
+    """What a process wrote under a name."""
+    return [json.loads(text) for text in re.findall(rf"@{name} (.*)", out)]
+
+
+def one_device() -> list[Row]:
+    """Losses, flags and scales of one process with one device."""
+    return trained(compiled(cell_of(seed=0), None))
+
+
+def test_two_processes_train_as_one_device_does(tmp_path: Path) -> None:
+    program = tmp_path / "train.py"
+    program.write_text(START + NUMBERS + WRONG)
+    processes = started(2, program)
+    alone = one_device()
+    both = ended(processes)
+    assert [code for code, *_ in both] == [0, 0], both[0][2] + both[1][2]
+    assert [flag for _, flag, _ in alone].count(True) == 1
+    for number, (_, out, _) in enumerate(both):
+        for name in ("data", "model"):
+            (rows,) = noted(out, name)
+            np.testing.assert_allclose(rows, alone, rtol=1e-5, equal_nan=True, err_msg=f"{name} of process {number}")
+        shape, count, reduced, group = noted(out, "error")
+        assert "not f32[5,20]; give all processes that, or each its own part, of the shape (16, 20)" in str(shape)
+        assert "A mesh of 3 devices cannot be divided among 2 processes; each has the same number" in str(count)
+        assert "all_reduce is for ranks of MPI" in str(reduced) and "create_group is for ranks of MPI" in str(group)
+        assert noted(out, "alone") == [20.0 * (number + 1)]
+    assert noted(both[0][1], "weight") == noted(both[1][1], "weight")
+
+
+@pytest.mark.parametrize("victim", [0, 1])
+def test_a_process_that_is_killed_ends_all(victim: int, tmp_path: Path) -> None:
+    program = tmp_path / "train.py"
+    program.write_text(START + KILLED)
+    both = ended(started(2, program, str(victim)))
+    code, out, err = both[1 - victim]
+    assert code not in (0, None) and noted(out, "begun") == [True]
+    assert f"GraphRuntimeError: Process {victim} of 2 has died, which ends all" in err
+
+
+@needs_ranks
+def test_processes_of_mpiexec_find_each_other(tmp_path: Path) -> None:
+    program = tmp_path / "train.py"
+    program.write_text(START + 'noted("data", trained(compiled(cell_of(0), graphls.Mesh(data=4)), own=OWN))\n')
+    process = launched(2, program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    out, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    rows = noted(out, "data")
+    assert len(rows) == 2 and rows[0] == rows[1]
+    np.testing.assert_allclose(rows[0], one_device(), rtol=1e-5, equal_nan=True)
+
+
+def test_processes_meet_before_jax_is_used(tmp_path: Path) -> None:
+    program = tmp_path / "late.py"
+    program.write_text("import jax\njax.devices()\n" + START + "compiled(cell_of(), graphls.Mesh(data=2))\n")
+    for code, _, err in ended(started(2, program)):
+        assert code == 1 and "call communication.init('xla') before JAX is used" in err
