@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from graphls.ir.graph import Graph, Node, Value, inside
 from graphls.ir.reachability import Reachability
+from graphls.ir.types import int32, int64
 
 SMALL = 4096
 """Bytes of the largest state that gets a second buffer."""
@@ -34,13 +35,30 @@ def _taking_indices(graph: Graph) -> Sequence[Node]:
     return [n for n in graph.nodes if any(inner.primitive.takes_indices for inner in (n, *inside(n)))]
 
 
-def index_sources(graph: Graph, values: Iterable[Value]) -> Mapping[Node, Value]:
-    """The nodes whose indices are one of the values, unchanged but for its shape and order, each with that value."""
-    sources = {value: value for value in values}
-    nodes: dict[Node, Value] = {}
+def moved_indices(graph: Graph, values: Iterable[Value]) -> tuple[tuple[Node, ...], Mapping[Node, Value]]:
+    """The nodes whose indices are elements of these values, each with the value of its indices.
+
+    The first result are the nodes that select and arrange these elements, in order: views and copies of integers.
+    """
+    available, moves, indices = set(values), list[Node](), dict[Node, Value]()
     for node in graph.nodes:
-        if node.primitive.is_transparent and node.inputs[0] in sources:
-            sources[node.output] = sources[node.inputs[0]]
-        elif node.primitive.takes_indices and node.inputs[1] in sources:
-            nodes[node] = sources[node.inputs[1]]
-    return nodes
+        if node.primitive.takes_indices and node.inputs[1] in available:
+            indices[node] = node.inputs[1]
+        elif available.issuperset(node.inputs) and _selects_integers(node):
+            available.update(node.outputs)
+            moves.append(node)
+    read, selections = set(indices.values()), list[Node]()
+    for node in reversed(moves):
+        if not read.isdisjoint(node.outputs):
+            read.update(node.inputs)
+            selections.append(node)
+    return tuple(selections[::-1]), indices
+
+
+def _selects_integers(node: Node) -> bool:
+    """Whether a node only selects and arranges integers of its operands, of which it has no more than these."""
+    primitive, types = node.primitive, [v.type for v in (*node.inputs, *node.outputs)]
+    moves = node.inputs and primitive.flops_per_element == 0 and not (primitive.takes_indices or node.regions)
+    elsewhere = primitive.on_host or primitive.calls_python or primitive.is_collective
+    is_small = sum(v.type.size for v in node.outputs) <= sum(v.type.size for v in node.inputs)
+    return bool(moves) and not elsewhere and is_small and all(t in (int32, int64) for t in (t.dtype for t in types))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,12 @@ import pytest
 import graphls
 from graphls import Parameter, Tensor, nn, ops
 from graphls.ir.errors import GraphIndexError
+from graphls.runtime.xla.part import XlaPart
+from graphls.runtime.xla.program import Program
 
 pytest.importorskip("jax")
 
+X8 = np.ones((2, 8), np.float32)
 X = np.random.default_rng(0).normal(size=(32, 20)).astype(np.float32)
 LABELS = np.random.default_rng(1).integers(0, 10, 32).astype(np.int32)
 
@@ -126,3 +130,46 @@ def test_inputs_and_results_keep_their_dtypes(dtype: str) -> None:
     np.testing.assert_array_equal(same, x)
     np.testing.assert_array_equal(turned, x.T)
     assert same.dtype == x.dtype
+
+
+def program_of(step: Any) -> Program:
+    (part,) = step._session.last or step._session.first
+    assert isinstance(part, XlaPart)
+    return part.program
+
+
+def test_each_state_gets_the_memory_of_its_old_value() -> None:
+    """JAX gives away memory by types alone, in their order, and XLA copies states that it gives to others."""
+    net = nn.SequentialCell(*(nn.Dense(8, 8, has_bias=False) for _ in range(3)))
+    optimizer = nn.Adam(net.trainable_params(), 1e-2)
+    step = graphls.compile(nn.TrainOneStepCell(nn.WithLossCell(net, nn.MSELoss()), optimizer), X8, X8, engine="xla")
+    program = program_of(step)
+    header = program.compiled.as_text().partition("\n")[0]
+    aliases = {int(to): int(of) for to, of in re.findall(r"\{(\d+)\}: \((\d+),", header)}
+    states = [*program.graph.inputs, *program.graph.states]
+    assert len(aliases) >= 9
+    assert {to: states[of] for to, of in aliases.items()} == {to: program.writes[to].state for to in aliases}
+
+
+@pytest.mark.parametrize("wrong", [None, 1, 2])
+def test_indices_that_are_parts_of_inputs_are_tested_before_the_program(wrong: int | None) -> None:
+    cell = Counted()
+
+    class Parts(nn.Cell):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = cell
+
+        def construct(self, first: Any, second: Any) -> Any:
+            return self.inner(ops.concat([first[:, 1:3].astype(graphls.int64), second.reshape(1, -1)], 1))
+
+    first, second = np.array([[9, 1, 2, 9]], np.int32), np.array([3, -4], np.int64)  # the 9 are no indices
+    step = graphls.compile(Parts(), first, second, engine="xla")
+    assert not program_of(step).keeps_states
+    if wrong is None:
+        assert step(first, second).shape == (1, 4, 3)
+        return
+    (first[0] if wrong == 1 else second)[1] = 4
+    with pytest.raises(GraphIndexError, match="an index is out of range"):
+        step(first, second)
+    assert cell.count.asnumpy() == 0

@@ -21,7 +21,8 @@ from graphls.base.sharing.storage import array_in
 from graphls.distributed.own_parts import own_region
 from graphls.distributed.peers import Peers
 from graphls.ir.graph import Node, Value
-from graphls.ir.indices import index_sources
+from graphls.ir.indices import moved_indices
+from graphls.ir.interpret import run_node
 from graphls.ir.plan import Segment
 from graphls.ir.types import Type
 from graphls.primitives.indexing import axis_size
@@ -74,7 +75,7 @@ class XlaPart(BoundStates):
         boundary = {*(v for v in graph.inputs if v in shared), *(own for own, value in inner if value in shared)}
         self.peers = Peers.current if self.placement.is_spread else None
         own = () if self.peers else (v for v in graph.inputs if v not in shared)  # all processes raise, or none
-        self.indices = index_sources(graph, own)
+        self.moves, self.indices = moved_indices(graph, own)
         self.program = self._compiled(boundary)
         self.status, self.each = XlaBuffer(), XlaBuffer()
         self.results = [XlaBuffer() for _ in graph.outputs]
@@ -105,7 +106,9 @@ class XlaPart(BoundStates):
         shared = self.context.boundary_buffers
         inputs = [self._placed(shared[v] if v in shared else fed[v], v) for v in self.graph.inputs]
         states = self._states(old) if self.on_host else [cell.array for cell in old]
-        cells = (*new, self.status, self.each, *self.results)
+        # Where indices are tested in the program, new states wait for the tests.
+        waiting = [XlaBuffer() for _ in new] if self.program.keeps_states else new
+        cells = (*waiting, self.status, self.each, *self.results)
         self.program.call.prepare(inputs, states)
         run = partial(self.program.call.run, *inputs, *states)
         crossing, buffers = [cell for cell, _ in self.crossing], [buffer for _, buffer in self.crossing]
@@ -118,6 +121,7 @@ class XlaPart(BoundStates):
                 _each(setattr, cells, repeat("array"), chain.from_iterable(map(partial.__call__, [run]))),
                 _each(HOLDS.__getitem__, map(bytes, self._read([self.status]))),
                 *end,
+                _each(setattr, new, repeat("array"), map(attrgetter("array"), waiting)),
                 _each(np.copyto, buffers, self._read(crossing)),
                 _each(np.copyto, copied.values(), map(np.asarray, map(attrgetter("array"), copied))),
             ],
@@ -148,8 +152,11 @@ class XlaPart(BoundStates):
 
     def _test_indices(self, fed: Mapping[Value, Any]) -> None:
         """Raise GraphIndexError, with the line, for an input that is an index out of range."""
+        arrays = {v: array_in(fed[v]) for v in self.graph.inputs if v in fed} if self.indices else {}
+        for node in self.moves:
+            arrays.update(zip(node.outputs, run_node(node, arrays), strict=True))
         for node, value in self.indices.items():
-            if not are_in_range(array_in(fed[value]), axis_size(node)):
+            if not are_in_range(arrays[value], axis_size(node)):
                 raise out_of_range(node)
 
     def _placed(self, array: Any, value: Value) -> Any:
@@ -186,7 +193,8 @@ class XlaPart(BoundStates):
             return out_of_range(node)
         if self.peers is not None:
             self.peers.settle()
-        self._invalidate(self.in_place, str(error).partition("\n")[0])
+        if not self.program.keeps_states:
+            self._invalidate(self.in_place, str(error).partition("\n")[0])
         return failure(self.jax, error) or error
 
     def kernels(self) -> list[FusedKernel]:
@@ -216,7 +224,7 @@ class XlaPart(BoundStates):
     def _binding(self, turn: int) -> tuple[list[Any], list[XlaBuffer], dict[XlaBuffer, Array]]:
         """The buffers of the old states, the cells of the new ones, and those among these that are copied to arrays."""
         old = [self._buffers(v.name)[0] for v in self.graph.states]
-        new = [self._buffers(write.state.name)[1] for write in self.graph.writes]
+        new = [self._buffers(write.state.name)[1] for write in self.program.writes]
         cells = [buffer if isinstance(buffer, XlaBuffer) else XlaBuffer() for buffer in new]
         return old, cells, {cell: buffer for cell, buffer in zip(cells, new, strict=True) if cell is not buffer}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from graphls.ir.graph import Graph, Node, Value
+from graphls.ir.graph import Graph, Node, Value, walk
 from graphls.ir.types import Type, uint32
 from graphls.runtime.lowering.types import exchanged
 from graphls.runtime.xla.call import ProgramCall
@@ -21,9 +21,9 @@ PATIENCE = {"xla_cpu_collective_call_terminate_timeout_seconds": 86_400}
 class Program:
     """A graph as a function of its inputs and states; its results are new states, tests of indices, then outputs.
 
-    What is among `boundary` values comes and goes in the dtype in which segments exchange it. The memory of states that
-    are written in place belongs to their new values. `checks` are the nodes whose indices are tested, all but `tested`
-    ones; where a test fails, the new states are the old ones. `call` runs the program.
+    What is among `boundary` values comes and goes in the dtype in which segments exchange it. `checks` are the nodes
+    whose indices are tested, all but `tested` ones. Without any, the memory of states that are written in place belongs
+    to their new values, else they keep it (`keeps_states`), as a test may fail. `call` runs the program.
     """
 
     def __init__(
@@ -37,7 +37,12 @@ class Program:
         self.placement = placement
         self.options = OPTIONS | (PATIENCE if placement.divides_cpu else {})
         positions = {v: len(graph.inputs) + i for i, v in enumerate(graph.states)}
-        self.donated = [positions[write.state] for write in graph.writes if write.in_place]
+        self.keeps_states = _tests_indices(graph, tested)
+        in_place = [write.state for write in graph.writes if write.in_place and not self.keeps_states]
+        self.donated = [positions[state] for state in in_place]
+        # JAX gives memory to the first result of its type: so new states come in the order of the old ones.
+        own = dict.fromkeys(in_place)
+        self.writes = sorted(graph.writes, key=lambda write: (write.state not in own, positions[write.state]))
         self.compiled = self._opened()
         self.call = ProgramCall(self.compiled)
 
@@ -65,7 +70,7 @@ class Program:
         kinds = [*map(as_words, self.kinds.values()), *(v.type for v in graph.states)]
         places = [*map(self.place, graph.inputs), *map(self.placement.of, graph.states)]
         shapes = [jax.ShapeDtypeStruct(t.shape, t.dtype.numpy, sharding=p) for t, p in zip(kinds, places, strict=True)]
-        new = [self.placement.of(write.state) for write in graph.writes]
+        new = [self.placement.of(write.state) for write in self.writes]
         results = [self.placement.replicated] * (2 + len(graph.outputs))
         jitted = jax.jit(self._function, donate_argnums=self.donated, keep_unused=True, out_shardings=(*new, *results))
         with jax.default_matmul_precision("highest"):
@@ -81,6 +86,8 @@ class Program:
         inputs = [self._joined(array, kind).astype(v.type.dtype.numpy) for array, (v, kind) in pairs]
         own = (*inputs, *arrays[len(inputs) :])
         results, new, holds, tests = traced(self.jax, graph, own, self.tested, self.placement.constrained)
+        by_state = {write.state: value for write, value in zip(graph.writes, new, strict=True)}
+        new = [by_state[write.state] for write in self.writes]
         cast = [r if d is None else r.astype(d) for r, d in zip(results, self.result_casts, strict=True)]
         self.checks = [node for node, _ in tests]
         each = jnp.stack([test for _, test in tests]) if tests else jnp.asarray([True])
@@ -89,6 +96,13 @@ class Program:
     def _joined(self, array: Any, kind: Type) -> Any:
         """An input in its own dtype."""
         return self.jax.lax.bitcast_convert_type(array, kind.dtype.numpy) if is_wide(kind) else array
+
+
+def _tests_indices(graph: Graph, tested: Collection[Node]) -> bool:
+    """Whether a program of a graph tests indices, other than constants and those of `tested` nodes."""
+    constants = {node.output for node in walk(graph) if node.primitive.is_constant}
+    takers = (node for node in walk(graph) if node.primitive.takes_indices and node not in tested)
+    return any(node.inputs[1] not in constants for node in takers)
 
 
 def is_wide(kind: Type) -> bool:

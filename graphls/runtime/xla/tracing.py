@@ -162,13 +162,10 @@ def traced(
 ) -> tuple[list[Array], list[Array], Array, list[tuple[Node, Array]]]:
     """A graph on arrays for its inputs and states: results, new states, whether all tests of indices hold, and these.
 
-    Where one does not hold, all states stay as they are. The indices of `tested` nodes are in range.
+    The indices of `tested` nodes are in range.
     """
     jnp, tracer = jax.numpy, Tracer(jax, tested, placed)
     env: dict[Value, Array] = dict(zip((*graph.inputs, *graph.states), arrays, strict=True))
     tracer.run(graph.nodes, env)
-    holds = tracer.holds()
-    new = [jnp.asarray(env[write.value]) for write in graph.writes]
-    if holds is not HOLDS:
-        new = [jnp.where(holds, value, env[w.state]) for w, value in zip(graph.writes, new, strict=True)]
-    return [jnp.asarray(env[value]) for value in graph.outputs], new, jnp.asarray(holds), tracer.checks
+    results, new = ([jnp.asarray(env[v]) for v in vs] for vs in (graph.outputs, (w.value for w in graph.writes)))
+    return results, new, jnp.asarray(tracer.holds()), tracer.checks

@@ -62,7 +62,8 @@ class _Program:
         """Outputs and states by name, and whether all indices were in range; where not, the states are the old ones."""
         arrays = [*map(inputs.__getitem__, self.inputs), *(states[value.name] for value in self.graph.states)]
         results, new, holds, _ = traced(self.jax, self.graph, arrays)
-        written = {write.state.name: value for write, value in zip(self.graph.writes, new, strict=True)}
+        pairs = [(write.state.name, value) for write, value in zip(self.graph.writes, new, strict=True)]
+        written = {name: self.jax.numpy.where(holds, value, states[name]) for name, value in pairs}
         return dict(zip(self.outputs, results, strict=True)), {**states, **written}, holds
 
     def types(self) -> tuple[dict[str, Any], dict[str, Any]]:
