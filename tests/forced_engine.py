@@ -35,9 +35,9 @@ class ForcedEngine:
         api.ExecutionTarget = self._target  # type: ignore[assignment,misc]
         laws.run = self._run(laws.run)
 
-    def _target(self, backend: str, device: Any, engine: str) -> ExecutionTarget:
-        forced = (backend, device, engine) == ("onnxruntime", "cpu", "onnxruntime")
-        return ExecutionTarget(backend, device, self.engine if forced else engine)
+    def _target(self, backend: str, device: Any, engine: str, mesh: Any = None) -> ExecutionTarget:
+        forced = (backend, device, engine, mesh) == ("onnxruntime", "cpu", "onnxruntime", None)
+        return ExecutionTarget(backend, device, self.engine if forced else engine, mesh)
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Skip what the engine cannot pass."""

@@ -8,6 +8,7 @@ import pytest
 
 from graphls import api
 from graphls.context import cuda_of_context
+from graphls.ir.sharding import Mesh
 from graphls.runtime.devices import Cuda
 from graphls.runtime.onnxruntime import runtime
 from graphls.runtime.target import ExecutionTarget
@@ -23,9 +24,9 @@ def pytest_configure() -> None:
     runtime._warn_of_conflict = lambda: None  # type: ignore[assignment]  # a machine for tests may have two
 
 
-def _target(backend: str, device: str | Cuda, engine: str) -> ExecutionTarget:
+def _target(backend: str, device: str | Cuda, engine: str, mesh: Mesh | None = None) -> ExecutionTarget:
     forced = (backend, device) == ("onnxruntime", "cpu")
-    return ExecutionTarget(backend, cuda_of_context() if forced else device, engine)
+    return ExecutionTarget(backend, cuda_of_context() if forced else device, engine, mesh)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from graphls.base.errors import GraphIndexError, GraphlsError, GraphMemoryError, GraphRuntimeError
+from graphls.base.errors import GraphlsError
 from graphls.base.reporting import checked
 from graphls.base.sharing.arrays import empty
 from graphls.base.sharing.forks import renew_after_fork
 from graphls.base.sharing.storage import array_in
 from graphls.distributed.own_parts import own_region
 from graphls.distributed.peers import Peers
-from graphls.ir.graph import Node, Value
+from graphls.ir.graph import Value
 from graphls.ir.indices import moved_indices
 from graphls.ir.interpret import run_node
 from graphls.ir.plan import Segment
@@ -33,6 +33,7 @@ from graphls.runtime.engine import PlanContext
 from graphls.runtime.kernels import FusedKernel
 from graphls.runtime.lowering.types import exchanged
 from graphls.runtime.xla.buffers import XlaBuffer
+from graphls.runtime.xla.failures import failure, out_of_range, remove_notes
 from graphls.runtime.xla.fusions import fused_kernels
 from graphls.runtime.xla.library import load_jax, require_own_process
 from graphls.runtime.xla.placement import Placement
@@ -87,10 +88,11 @@ class XlaPart(BoundStates):
     def _compiled(self, boundary: set[Value]) -> Program:
         try:
             return Program(self.jax, self.graph, self.placement, boundary, self.indices)
-        except GraphlsError:
+        except GraphlsError as error:
+            remove_notes(error)
             raise
         except Exception as error:
-            raise failure(self.jax, error) or error from None
+            raise failure(self.jax, error, self.graph) or error from None
 
     def renew(self) -> None:
         """In a forked process, let the next step raise: the threads of XLA are not there."""
@@ -195,7 +197,7 @@ class XlaPart(BoundStates):
             self.peers.settle()
         if not self.program.keeps_states:
             self._invalidate(self.in_place, str(error).partition("\n")[0])
-        return failure(self.jax, error) or error
+        return failure(self.jax, error, self.graph) or error
 
     def kernels(self) -> list[FusedKernel]:
         """The kernels of the program, each with the nodes that XLA fused into it."""
@@ -229,20 +231,6 @@ class XlaPart(BoundStates):
         return old, cells, {cell: buffer for cell, buffer in zip(cells, new, strict=True) if cell is not buffer}
 
 
-def out_of_range(node: Node) -> GraphIndexError:
-    """The error for an index of a node."""
-    return GraphIndexError(f"{node.primitive.name} could not run: an index is out of range.", node.loc)
-
-
 def _each(function: Any, *arguments: Iterable[Any]) -> partial[object]:
     """A callable that calls a function for arguments in turn, without Python."""
     return partial(deque, map(function, *arguments), 0)
-
-
-def failure(jax: Any, error: Exception) -> GraphlsError | None:
-    """The user's error for one of XLA; None for another one."""
-    if not isinstance(error, jax.errors.JaxRuntimeError):
-        return None
-    text = " ".join(str(error).split())
-    kind = GraphMemoryError if "RESOURCE_EXHAUSTED" in text else GraphRuntimeError
-    return kind(f"XLA could not run the step: {text.rstrip('.')}.")

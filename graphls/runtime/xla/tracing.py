@@ -14,6 +14,7 @@ from graphls.ir.sharding import Sharding
 from graphls.ir.types import TOKEN
 from graphls.primitives.faults import is_builtin, mismatch, untraceable
 from graphls.primitives.indexing import axis_size
+from graphls.primitives.primitive import Primitive
 from graphls.runtime.xla.fusions import tag
 
 Array = Any
@@ -152,7 +153,11 @@ def _is_traceable(node: Node) -> bool:
         return False  # the sizes of XLA are static
     if node.regions:
         return hasattr(primitive, "xla_regions")
-    if is_builtin(primitive) or primitive.is_traceable or hasattr(primitive, "xla"):
+    if hasattr(primitive, "xla"):
+        return True
+    if type(primitive).numpy is Primitive.numpy:
+        return False  # what a pass removes, or what has an ONNX rule only
+    if is_builtin(primitive) or primitive.is_traceable:
         return True
     return isinstance(primitive.numpy, np.ufunc) and getattr(np, primitive.numpy.__name__, None) is primitive.numpy
 

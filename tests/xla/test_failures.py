@@ -1,0 +1,57 @@
+"""Failures of XLA are one sentence with a line of the user's, and steps that it cannot trace run elsewhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphls
+from graphls import Parameter, nn, ops
+from graphls.base.errors import GraphlsError, GraphMemoryError, GraphRuntimeError, GraphValueError
+from tests.xla.test_plugins import X, compiled, known, primitive  # noqa: F401  (a fixture)
+
+pytest.importorskip("jax")
+
+
+class Large(nn.Cell):
+    """Sorts 32 TiB, which no machine has, and counts its calls."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = Parameter(np.zeros((), np.float32), name="count", requires_grad=False)
+
+    def construct(self, x: Any) -> Any:
+        self.count = self.count + 1
+        large = ops.broadcast_to(x, (1 << 14, 1 << 14, x.shape[0]))
+        return ops.sort(large * ops.transpose(large, (1, 0, 2)), 0)[0].sum()
+
+
+def test_a_step_that_no_memory_holds_is_one_sentence_with_the_line_of_its_largest_value() -> None:
+    cell, x = Large(), np.ones((1 << 14,), np.float32)
+    step = graphls.compile(cell, x, engine="xla")
+    with pytest.raises(GraphMemoryError) as caught:
+        step(x)
+    text = str(caught.value)
+    assert "The memory does not hold this step" in text and "take a smaller batch. (tests/xla/test_fail" in text
+    assert "\n" not in text
+    with pytest.raises(GraphRuntimeError, match="'count' may be that of half a step"):
+        cell.count.asnumpy()
+    cell.count.set_data(graphls.Tensor(np.float32(5)))
+    assert cell.count.asnumpy() == 5
+
+
+def test_a_primitive_without_rules_is_left_to_the_engine_that_names_its_pass() -> None:
+    with pytest.raises(GraphlsError, match="apply the gradient pass, as passes="):
+        graphls.compile(graphls.grad(lambda x: ops.sum(ops.exp(x))), X, engine="xla", passes=[])
+
+
+def test_an_error_in_a_rule_says_nothing_about_jax() -> None:
+    def broken(self: Any, jax: Any, x: Any) -> Any:
+        raise ValueError("no such function")
+
+    primitive(numpy=np.exp, xla=broken)
+    with pytest.raises(GraphValueError, match="XLA rule of the primitive of_a_user raised ValueError") as caught:
+        compiled()
+    assert "JAX has removed" not in "".join([str(caught.value), *getattr(caught.value, "__notes__", [])])
