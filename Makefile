@@ -128,6 +128,7 @@ fuzz: $(VENV)/.installed-test
 	$(RUN) -m tests.files.damaged --count 1000
 	$(RUN) -m tests.fuzz pairs --count 20164 --engine onednn
 	$(RUN) -m tests.fuzz control-flow --count 2000
+	$(RUN) -m tests.xla.networks
 	$(RUN) -m tests.kills --steps session plan held images
 	$(RUN) -m tests.kills --steps session plan held images --count 200 --engine onednn
 	$(RUN) -m tests.kills --steps large --count 50 --engine onednn

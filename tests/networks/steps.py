@@ -61,7 +61,8 @@ class Balanced(nn.Cell):
         return ops.cross_entropy(ops.cast(scores, graphls.float32), wanted) + 0.01 * uneven
 
 
-def _classes(network: nn.Cell) -> nn.Cell:
+def classes(network: nn.Cell) -> nn.Cell:
+    """The loss of scores of classes."""
     return nn.WithLossCell(network, nn.SoftmaxCrossEntropyWithLogits(sparse=True, reduction="mean"))
 
 
@@ -69,14 +70,17 @@ def _pixels(network: nn.Cell) -> nn.Cell:
     return nn.WithLossCell(network, nn.BCEWithLogitsLoss())
 
 
-def _labelled(*shape: int) -> Draw:
+def labelled(*shape: int) -> Draw:
+    """Normal numbers of a shape, and one of five classes for each."""
+
     def draw(rng: np.random.Generator) -> Arrays:
-        return rng.normal(size=(BATCH, *shape)).astype(np.float32), _integers(rng, 5, BATCH)
+        return rng.normal(size=(BATCH, *shape)).astype(np.float32), integers(rng, 5, BATCH)
 
     return draw
 
 
-def _integers(rng: np.random.Generator, count: int, *shape: int) -> np.ndarray[Any, Any]:
+def integers(rng: np.random.Generator, count: int, *shape: int) -> np.ndarray[Any, Any]:
+    """Integers below a count."""
     return rng.integers(0, count, shape).astype(np.int32)
 
 
@@ -86,25 +90,27 @@ def _pictures(rng: np.random.Generator) -> Arrays:
 
 
 def _words(rng: np.random.Generator) -> Arrays:
-    return _integers(rng, WORDS, BATCH, LENGTH), _integers(rng, WORDS, BATCH * LENGTH)
+    return integers(rng, WORDS, BATCH, LENGTH), integers(rng, WORDS, BATCH * LENGTH)
 
 
 def _sentences(rng: np.random.Generator) -> Arrays:
-    return _integers(rng, WORDS, BATCH, LENGTH), *_words(rng)
+    return integers(rng, WORDS, BATCH, LENGTH), *_words(rng)
 
 
 def _pairs(rng: np.random.Generator) -> Arrays:
-    words, parts = _integers(rng, WORDS, BATCH, LENGTH), np.sort(_integers(rng, 2, BATCH, LENGTH), 1)
+    words, parts = integers(rng, WORDS, BATCH, LENGTH), np.sort(integers(rng, 2, BATCH, LENGTH), 1)
     is_padding = np.arange(LENGTH) >= rng.integers(4, LENGTH + 1, (BATCH, 1))
     masked = np.stack([rng.permutation(4)[:2] for _ in range(BATCH)]).astype(np.int32)
-    return words, parts, is_padding, masked, _integers(rng, WORDS, BATCH * 2), _integers(rng, 2, BATCH)
+    return words, parts, is_padding, masked, integers(rng, WORDS, BATCH * 2), integers(rng, 2, BATCH)
 
 
-def _momentum(parameters: Any, rate: Any) -> nn.Optimizer:
+def momentum(parameters: Any, rate: Any) -> nn.Optimizer:
+    """Momentum with a small decay."""
     return nn.Momentum(parameters, rate, 0.9, weight_decay=1e-3)
 
 
-def _adam(parameters: Any, rate: Any) -> nn.Optimizer:
+def adam(parameters: Any, rate: Any) -> nn.Optimizer:
+    """Adam."""
     return nn.Adam(parameters, rate)
 
 
@@ -133,15 +139,15 @@ class Network:
 
 
 NETWORKS = {
-    "mlp": Network(images.perceptron, _classes, _momentum, 0.1, _labelled(12)),
-    "lenet": Network(images.lenet, _classes, _momentum, 0.1, _labelled(1, 12, 12)),
-    "transformer": Network(sequences.Classifier, _classes, _decay, 0.01, _labelled(LENGTH, 5)),
-    "resnet18": Network(images.resnet18, _classes, _momentum, 0.05, _labelled(3, 16, 16)),
-    "lstm": Network(sequences.Recurrent, _classes, _adam, 0.01, _labelled(LENGTH, 5)),
-    "gpt": Network(sequences.GPT, _classes, _decay, 0.01, _words),
+    "mlp": Network(images.perceptron, classes, momentum, 0.1, labelled(12)),
+    "lenet": Network(images.lenet, classes, momentum, 0.1, labelled(1, 12, 12)),
+    "transformer": Network(sequences.Classifier, classes, _decay, 0.01, labelled(LENGTH, 5)),
+    "resnet18": Network(images.resnet18, classes, momentum, 0.05, labelled(3, 16, 16)),
+    "lstm": Network(sequences.Recurrent, classes, adam, 0.01, labelled(LENGTH, 5)),
+    "gpt": Network(sequences.GPT, classes, _decay, 0.01, _words),
     "bert": Network(sequences.BERT, Pretraining, _decay, 0.01, _pairs, is_mindformers=True),
-    "unet": Network(images.UNet, _pixels, _adam, 0.01, _pictures),
-    "attention": Network(sequences.Translator, Translation, _adam, 0.01, _sentences),
+    "unet": Network(images.UNet, _pixels, adam, 0.01, _pictures),
+    "attention": Network(sequences.Translator, Translation, adam, 0.01, _sentences),
     "mixture": Network(sequences.Mixture, Balanced, _layerwise, 0.01, _words),
 }
 
@@ -164,17 +170,20 @@ def build(
     "float16" and "bfloat16" compute the loss in 16 bits, too; "O2" and "O3" are those of automatic mixed precision.
     The loss scale begins as `scale`, which an overflow divides and `window` steps without one multiply by `factor`.
     """
+    return training_step(NETWORKS[name], form, nn.DynamicLossScaleUpdateCell(scale, factor, window), rate), batch(name)
+
+
+def training_step(kind: Network, form: str, manager: Any, rate: Any = None) -> nn.Cell:
+    """The training step of a network in one of FORMS, whose loss scale a cell manages; a rate replaces its own."""
     graphls.set_seed(1)
-    kind = NETWORKS[name]
     network = _in_form(kind.make(), form)
     optimizer = kind.optimizer(network.trainable_params(), kind.rate if rate is None else rate)
-    manager = nn.DynamicLossScaleUpdateCell(scale, factor, window)
     loss = kind.loss(network)
     if kind.is_mindformers:
         step: nn.Cell = nn.MFTrainOneStepCell(loss, optimizer, use_clip_grad=True, scale_sense=manager, local_norm=True)
     else:
         step = nn.TrainOneStepWithLossScaleCell(loss, optimizer, manager)
-    return step.set_train(), batch(name)
+    return step.set_train()
 
 
 def _in_form(network: nn.Cell, form: str) -> nn.Cell:

@@ -29,8 +29,8 @@ def failure(jax: Any, error: Exception, graph: Graph) -> GraphlsError | None:
 
 def _too_large(text: str, graph: Graph) -> GraphMemoryError:
     """The error for a step that needs too much memory, at the line of its largest value."""
-    asked = re.search(r"allocat\w+ (\d+)", text)
-    amount = f" (it asks for {int(asked[1]):,} bytes)" if asked else ""
+    wanted = re.search(r"allocat\w+ (\d+)", text)
+    amount = f" (it asks for {int(wanted[1]):,} bytes)" if wanted else ""
     node = max(walk(graph), key=_size)
     largest = f"its largest value, of {node.primitive.name}, has {_size(node):,} bytes"
     return GraphMemoryError(f"The memory does not hold this step{amount}; {largest}; take a smaller batch.", node.loc)
