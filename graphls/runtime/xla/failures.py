@@ -29,8 +29,8 @@ def failure(jax: Any, error: Exception, graph: Graph) -> GraphlsError | None:
 
 def _too_large(text: str, graph: Graph) -> GraphMemoryError:
     """The error for a step that needs too much memory, at the line of its largest value."""
-    wanted = re.search(r"allocat\w+ (\d+)", text)
-    amount = f" (it asks for {int(wanted[1]):,} bytes)" if wanted else ""
+    match = re.search(r"allocat\w+ (\d+)", text)
+    amount = f" (it asks for {int(match[1]):,} bytes)" if match else ""
     node = max(walk(graph), key=_size)
     largest = f"its largest value, of {node.primitive.name}, has {_size(node):,} bytes"
     return GraphMemoryError(f"The memory does not hold this step{amount}; {largest}; take a smaller batch.", node.loc)
