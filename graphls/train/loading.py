@@ -24,9 +24,12 @@ Named = Iterable[tuple[Any, Any]]
 
 
 def entries_of(
-    save_obj: object, append_dict: Mapping[str, object] | None, choice_func: Callable[[str], bool] | None
-) -> dict[str, Entry]:
+    save_obj: object, append_dict: Mapping[str, object] | None, choice_func: Callable[[str], bool] | None,
+    copy: Callable[[str, Any], Any] | None = None,
+) -> dict[str, Any]:  # fmt: skip
     """Copies of everything to save, consistent in time, by name; the entries of `append_dict` come last.
+
+    `copy` is what copies a value, by default `entry_of`.
 
     Raises GraphTypeError for objects that cannot be saved, GraphValueError for malformed lists and for names and
     strings with lone surrogates.
@@ -34,22 +37,23 @@ def entries_of(
     items = [*named(save_obj), *_checked_appendix(append_dict).items()]
     _check_names(save_obj, append_dict or {}, choice_func)
     with holding_all(value.storage for _, value in items if isinstance(value, Parameter)):
-        return _copied_entries(save_obj, append_dict, choice_func)
+        return _copied_entries(save_obj, append_dict, choice_func, copy or entry_of)
 
 
 def _copied_entries(
-    save_obj: object, append_dict: Mapping[str, object] | None, choice_func: Callable[[str], bool] | None
-) -> dict[str, Entry]:
-    entries: dict[str, Entry] = {}
+    save_obj: object, append_dict: Mapping[str, object] | None, choice_func: Callable[[str], bool] | None,
+    copy: Callable[[str, Any], Any],
+) -> dict[str, Any]:  # fmt: skip
+    entries: dict[str, Any] = {}
     for name, value in named(save_obj):
         if not isinstance(name, str):
             raise GraphTypeError(f"The name of an entry is a string, not {name!r}.")
         if choice_func is not None and choice_func(name) is False:
             continue
-        entries[name] = entry_of(name, value)
+        entries[name] = copy(name, value)
     for name, value in _checked_appendix(append_dict).items():
         entries.pop(name, None)
-        entries[name] = entry_of(name, value)
+        entries[name] = copy(name, value)
     for name, entry in entries.items():
         _check_text(name, entry)
     return entries

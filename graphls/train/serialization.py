@@ -16,14 +16,17 @@ from graphls.base.reporting import checked, warn
 from graphls.frontend.tensors.parameter import Parameter
 from graphls.interop.formats import checkpoint as checkpoint_format
 from graphls.interop.formats import safetensors as safetensors_format
+from graphls.interop.formats import shards as shards_format
 from graphls.interop.formats.checkpoint import Entry
 from graphls.step.export.network import export
 from graphls.train import background
-from graphls.train.loading import entries_of, load_param_into_net
+from graphls.train.loading import entries_of, entry_of, load_param_into_net
+from graphls.train.shards import parts_of, save_shards
 
 __all__ = ["export", "load_checkpoint", "load_checkpoint_async", "load_param_into_net", "save_checkpoint"]
 
-FORMATS = ("ckpt", "safetensors")
+SHARDS = "shards"
+FORMATS = ("ckpt", "safetensors", SHARDS)
 IGNORED = ("incremental", "global_step_num")
 Choice = Callable[[str], bool]
 
@@ -40,8 +43,10 @@ def save_checkpoint(
     `append_dict` holds further entries; for an exact resume with dropout it holds `"random_state":
     graphls.random.random_state()`, as ModelCheckpoint saves. `choice_func(name)` selects the entries of `save_obj` to
     save. `async_save` writes on a thread, from an immediate copy; an error of it is raised by the next save, or printed
-    at the end of the process. `crc_check` adds a checksum to a `.ckpt` file. There is one process, so `integrated_save`
-    changes nothing.
+    at the end of the process. `crc_check` adds a checksum to a `.ckpt` file. `integrated_save` changes nothing.
+
+    In the format "shards" the name is that of a folder, in which each device of a mesh writes what it has, and an index
+    that is written last. No host needs the whole. All processes of the mesh save together, as docs/parallel.md says.
 
     Raises GraphTypeError and GraphValueError for arguments that do not fit, GraphValueError where two parameters have
     one name, and GraphFileError (an OSError) where the file cannot be written; an existing file is then unchanged.
@@ -66,12 +71,17 @@ def save_checkpoint(
     for name, value in (("integrated_save", integrated_save), ("crc_check", crc_check)):
         boolean("save_checkpoint", name, value)
     _refuse_encryption("save_checkpoint", enc_key)
-    if format == "safetensors" and crc_check:
+    if format != "ckpt" and crc_check:
         raise GraphValueError("Only a file of the format 'ckpt' has a crc_check.")
     for name in kwargs.keys() - set(IGNORED):
         raise GraphTypeError(f"save_checkpoint has no argument {name!r}.")
-    entries = entries_of(save_obj, append_dict, choice_func)
-    if boolean("save_checkpoint", "async_save", async_save):
+    if boolean("save_checkpoint", "async_save", async_save) and format == SHARDS:
+        raise GraphValueError("Processes save shards together, so the format 'shards' has no async_save.")
+    entries = entries_of(save_obj, append_dict, choice_func, parts_of if format == SHARDS else entry_of)
+    if format == SHARDS:
+        background.settle()
+        save_shards(path, entries)
+    elif async_save:
         background.start(lambda: _write(path, entries, format, crc_check))
     else:
         background.settle()
@@ -86,8 +96,10 @@ def load_checkpoint(
 ) -> dict[str, Any]:  # fmt: skip
     """The content of a checkpoint file, a Parameter or a string by name; with `net` it is loaded into that, too.
 
-    The ending of the name, `.ckpt` or `.safetensors`, is the format. Names that begin with `filter_prefix`, or
-    one of them, are left out, and with `specify_prefix` all others, and those that `choice_func(name)` is false for.
+    The ending of the name, `.ckpt` or `.safetensors`, is the format; a folder, or the `model.safetensors.index.json` in
+    it, has files of safetensors in shards, also such as other programs have written. Names that begin with
+    `filter_prefix`, or one of them, are left out, and with `specify_prefix` all others, and those that
+    `choice_func(name)` is false for.
     `crc_check` compares the checksum, where there is one. See `load_param_into_net` for `net`, `strict_load` and
     `remove_redundancy`. Nothing in a file is executed.
 
@@ -156,6 +168,8 @@ def _write(path: Path, entries: dict[str, Entry], format: str, crc_check: bool) 
 
 def _read(path: Path, crc_check: bool) -> dict[str, Entry]:
     try:
+        if path.is_dir():
+            return shards_format.decode(path)
         data = read_bytes(path)
         if path.suffix == ".safetensors":
             return safetensors_format.decode(data)
@@ -163,19 +177,25 @@ def _read(path: Path, crc_check: bool) -> dict[str, Entry]:
             warn(f"The checkpoint file {path} has no crc, so nothing is compared.")
         return checkpoint_format.decode(data, crc_check)
     except (GraphFileError, GraphValueError) as error:
-        raise GraphValueError(f"Failed to read the checkpoint file {path}: {error}.") from None
+        raise GraphValueError(f"Failed to read the checkpoint file {path}: {error.message.rstrip('.')}.") from None
 
 
 def _named(name: object, format: object) -> Path:
     """The file to save to, with its ending."""
     _check_format("save_checkpoint", format)
     text = _text("save_checkpoint", name)
+    if format == SHARDS:
+        return Path(text)
     return Path(text if text.endswith(f".{format}") else f"{text}.{format}")
 
 
 def _existing(name: object) -> Path:
     text = _text("load_checkpoint", name)
     path = Path(text)
+    if path.is_dir() and (path.suffix not in (".ckpt", ".safetensors") or (path / shards_format.INDEX).exists()):
+        return path
+    if path.name == shards_format.INDEX:
+        return path.parent
     if path.suffix not in (".ckpt", ".safetensors"):
         raise GraphValueError(
             "For 'load_checkpoint', the checkpoint file should end with '.ckpt' or '.safetensors', please input the "

@@ -165,7 +165,7 @@ WRONG_SAVES: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"ckpt_file_name": 3}, GraphTypeError, "'ckpt_file_name' must be string"),
     ({"ckpt_file_name": ""}, GraphValueError, "not the name of a file"),
     ({"ckpt_file_name": "a\0b"}, GraphValueError, "not the name of a file"),
-    ({"format": "pickle"}, GraphValueError, r"must be one of \['ckpt', 'safetensors'\]"),
+    ({"format": "pickle"}, GraphValueError, r"must be one of \['ckpt', 'safetensors', 'shards'\]"),
     ({"integrated_save": 1}, GraphTypeError, "integrated_save"),
     ({"async_save": "yes"}, GraphTypeError, "async_save"),
     ({"append_dict": [1]}, GraphTypeError, "'append_dict' must be dict"),

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from graphls.train import load_checkpoint, load_param_into_net
 from tests.ranks.running import launched, needs_ranks
-from tests.xla.training import Row, cell_of, compiled, ended, started, trained
+from tests.xla.training import STEPS, Row, cell_of, compiled, ended, started, trained
 
 pytest.importorskip("jax")
 
@@ -21,6 +22,8 @@ import json, os, signal, sys
 import numpy as np
 import graphls
 from graphls import communication
+from graphls.ir.errors import GraphFileError
+from graphls.train import load_checkpoint, load_param_into_net, save_checkpoint, shards
 from tests.xla.training import *
 
 communication.init("xla", timeout=120)
@@ -33,15 +36,24 @@ def noted(name, value):
 NUMBERS = """
 cell = cell_of(seed=NUMBER)  # all begin with the parameters of process 0
 divided = compiled(cell, graphls.Mesh(data=8), zero=1)
-noted("data", trained(divided, own=OWN))
+rows = trained(divided, last=STEPS // 2, own=OWN)
+save_checkpoint(cell, "checkpoint", format="shards")
+noted("data", rows + trained(divided, STEPS // 2, own=OWN))
 cell = cell_of(seed=0, is_divided=True)
 step = compiled(cell, graphls.Mesh(model=2, data=4))
 noted("model", trained(step))
+load_param_into_net(cell, load_checkpoint("checkpoint"))
+noted("resumed", trained(step, STEPS // 2))
 noted("weight", float(np.square(next(iter(cell.get_parameters())).asnumpy()).sum()))
 """
 WRONG = """
+def full(*_):
+    raise GraphFileError("the disk is full.")
+if NUMBER == 1:
+    shards.Save.write_own = full
 x, y = batch(0)
-for wrong in (lambda: divided(x[:5], y), lambda: compiled(cell, graphls.Mesh(data=3)),
+for wrong in (lambda: save_checkpoint(cell, "checkpoint", format="shards"), lambda: divided(x[:5], y),
+              lambda: compiled(cell, graphls.Mesh(data=3)),
               lambda: graphls.ops.AllReduce()(graphls.Tensor(x)), lambda: communication.create_group("some", [0])):
     try:
         wrong()
@@ -86,11 +98,17 @@ def test_two_processes_train_as_one_device_does(tmp_path: Path) -> None:
         for name in ("data", "model"):
             (rows,) = noted(out, name)
             np.testing.assert_allclose(rows, alone, rtol=1e-5, equal_nan=True, err_msg=f"{name} of process {number}")
-        shape, count, reduced, group = noted(out, "error")
+        np.testing.assert_allclose(noted(out, "resumed")[0], alone[STEPS // 2 :], rtol=1e-5, equal_nan=True)
+        disk, shape, count, reduced, group = noted(out, "error")
+        assert "the disk is full" in disk and ("Process 1 could not save its shards" in disk) == (number == 0)
         assert "not f32[5,20]; give all processes that, or each its own part, of the shape (16, 20)" in str(shape)
         assert "A mesh of 3 devices cannot be divided among 2 processes; each has the same number" in str(count)
         assert "all_reduce is for ranks of MPI" in str(reduced) and "create_group is for ranks of MPI" in str(group)
         assert noted(out, "alone") == [20.0 * (number + 1)]
+    cell = cell_of(seed=9)
+    load_param_into_net(cell, load_checkpoint(tmp_path / "checkpoint"))
+    resumed = trained(compiled(cell, None), STEPS // 2)
+    np.testing.assert_allclose(resumed, noted(both[0][1], "data")[0][STEPS // 2 :], rtol=2e-6, equal_nan=True)
     assert noted(both[0][1], "weight") == noted(both[1][1], "weight")
 
 

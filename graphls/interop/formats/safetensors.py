@@ -42,7 +42,7 @@ def decode(data: bytes) -> dict[str, Entry]:
         raise GraphValueError(f"it is not a file of safetensors ({error})") from None
     header = _header(data)
     arrays: dict[str, Entry] = {name: _array(name, tensor) for name, tensor in tensors}
-    return dict(sorted(arrays.items())) | _strings(header)
+    return dict(sorted(arrays.items())) | strings_of(header)
 
 
 def metadata(data: bytes) -> dict[str, str]:
@@ -77,7 +77,7 @@ def _distinct(pairs: Sequence[tuple[str, object]]) -> dict[str, Any]:
     return values
 
 
-def _strings(header: dict[str, Any]) -> dict[str, str]:
+def strings_of(header: dict[str, Any]) -> dict[str, str]:
     """The strings in the metadata of a file."""
     texts = header.get(METADATA) or {}
     return {key.removeprefix(OURS): text for key, text in texts.items() if key.startswith(OURS)}
