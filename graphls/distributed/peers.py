@@ -41,6 +41,7 @@ class Peers:
         self.process = os.getpid()
         self.programs = self.agreements = 0
         self.left: dict[int, Message] = {}
+        self.waiting: dict[int, Message] = {}
         self.answers: SimpleQueue[Message] = SimpleQueue()
         self.lock, self.all_left, self.is_reported = threading.Lock(), threading.Event(), threading.Event()
         self.is_failing = False
@@ -95,9 +96,14 @@ class Peers:
     def _answer(self, act: str) -> list[tuple[str, Any]]:
         until = None if self.limit is None else time.monotonic() + self.limit
         while True:
+            rest = PATIENCE if until is None else min(PATIENCE, until - time.monotonic())
             try:
-                answer = self.answers.get(timeout=None if until is None else max(until - time.monotonic(), 0))
+                answer = self.answers.get(timeout=max(rest, 0))
             except Empty:
+                if until is None or time.monotonic() < until:
+                    counts = {"agreements": self.agreements, "programs": self.programs}
+                    send(self.connection, {"kind": "waiting", "act": act, **counts})
+                    continue
                 text = f"Other processes have not come to {act} within {self.limit:g} s, as process {self.number} has"
                 raise GraphRuntimeError(f"{text}; let all do it, or give init a longer timeout.") from None
             if answer["number"] == self.agreements:  # and not one for which nobody waits any more
@@ -110,7 +116,7 @@ class Peers:
 
     def _require_all(self, kind: str, act: str) -> None:
         reason = self._absence(kind, act)
-        if reason:
+        if reason := reason or self._disorder():
             raise GraphRuntimeError(reason)
 
     def _absence(self, kind: str, act: str) -> str:
@@ -118,6 +124,14 @@ class Peers:
         for number, message in self.left.items():
             if message[kind] < getattr(self, kind):
                 text = f"Process {number} of {self.count} has left while process {self.number} comes to {act}"
+                return f"{text}; all processes of a mesh do the same in the same order."
+        return ""
+
+    def _disorder(self) -> str:
+        """Why another process waits for this one, which has begun a step in place of what that one waits in; or ""."""
+        for number, message in self.waiting.items():
+            if message["agreements"] > self.agreements and message["programs"] < self.programs:
+                text = f"Process {number} comes to {message['act']} while process {self.number} comes to a step"
                 return f"{text}; all processes of a mesh do the same in the same order."
         return ""
 
@@ -133,6 +147,9 @@ class Peers:
                 self.answers.put(message)
             elif message["kind"] == "left":
                 self._note(message)
+            elif message["kind"] == "waiting":
+                self.waiting[message["process"]] = message
+                self._exit_for(self._disorder())
             else:
                 self._end(message["process"], message["kind"], message.get("text", ""))
 
@@ -142,9 +159,7 @@ class Peers:
         if len(self.left) == self.count:
             self.all_left.set()
         for kind, act in (("programs", "a step of the mesh"), ("agreements", "an agreement of all")):
-            if text := self._absence(kind, act):
-                send(self.connection, {"kind": "failed", "text": text.rstrip(".")})
-                self._exit(f"GraphRuntimeError: {text}\n")
+            self._exit_for(self._absence(kind, act))
 
     def _end(self, number: int, kind: str, text: str = "") -> None:
         if number == self.number:
@@ -153,6 +168,12 @@ class Peers:
             reason = f"with {text}" if text else "see its output, or whether the system has killed it"
             verb = "failed" if kind == "failed" else "died"
             self._exit(f"GraphRuntimeError: Process {number} of {self.count} has {verb}, which ends all: {reason}.\n")
+
+    def _exit_for(self, reason: str) -> None:
+        """End all processes where there is a reason."""
+        if reason:
+            send(self.connection, {"kind": "failed", "text": reason.rstrip(".")})
+            self._exit(f"GraphRuntimeError: {reason}\n")
 
     def _exit(self, text: str) -> NoReturn:
         """Report the reason and end this process; those of JAX that wait for others never return."""

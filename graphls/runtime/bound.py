@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from graphls.base.sharing.locks import Group
-from graphls.base.sharing.storage import Storage, Version
+from graphls.base.sharing.storage import Storage, Version, array_in
 from graphls.ir.types import Type
 from graphls.runtime.states import HasStorage
 from graphls.runtime.torn import Torn
@@ -64,6 +64,10 @@ class BoundStates(ABC):
     def _fit(self, name: str, array: np.ndarray[Any, Any]) -> Any:
         """A buffer to which a state can be bound, with the value of an array in the dtype of the state."""
 
+    def _moved(self, name: str, buffer: Any, dtype: np.dtype[Any]) -> Any:
+        """A buffer to which a state can be bound, with the value that another one holds."""
+        return self._fit(name, array_in(buffer).astype(dtype, copy=False))
+
     @abstractmethod
     def _second(self, name: str) -> Any:
         """Such a buffer without a value."""
@@ -99,7 +103,7 @@ class BoundStates(ABC):
         storage, dtype = self.parameters[name].storage, self.types[name].dtype.numpy
         storage.fit(self.types[name].shape)
         if not self._is_fit(name, storage.current):
-            storage.move(self._fit(name, storage.local_array().astype(dtype, copy=False)))
+            storage.move(self._moved(name, storage.current, dtype))
         if name in self.swapped:
             if storage.version is not self.swapped[name]:
                 storage.swap_with(self._second(name), self.swapped[name])

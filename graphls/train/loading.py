@@ -16,6 +16,7 @@ from graphls.frontend.tensors import random
 from graphls.frontend.tensors.parameter import BY_PATHS, Parameter
 from graphls.frontend.tensors.tensor import Array, Tensor, TensorLike, array_of, is_tensor
 from graphls.interop.formats.checkpoint import Entry
+from graphls.interop.formats.shards import StoredTensor
 from graphls.ir.types import DType
 from graphls.nn.cell import Cell
 from graphls.nn.parameter_names import check_distinct
@@ -177,7 +178,10 @@ def load_param_into_net(
     _warn_of_twins([p.name for p in targets if p.name in sources])
     values = [(p, _checked_array(p, parameter_dict[sources[p.name]], strict)) for p in targets if p.name in sources]
     for parameter, value in values:
-        parameter.set_data(value)
+        if isinstance(value, StoredTensor):
+            parameter.storage.replace(value)
+        else:
+            parameter.set_data(value)
     missing = [p.name for p in targets if p.name not in sources]
     if missing:
         warn(f"{len(missing)} parameters of the network are not in the checkpoint and stay as they are: {missing}.")
@@ -225,8 +229,8 @@ def _has_shape(value: object, parameter: Parameter) -> bool:
     return isinstance(value, Tensor) and value.shape == parameter.shape
 
 
-def _checked_array(parameter: Parameter, value: Any, strict: bool) -> Array:
-    """The array of a value that fits a parameter."""
+def _checked_array(parameter: Parameter, value: Any, strict: bool) -> Array | StoredTensor:
+    """The array of a value that fits a parameter, or what reads it, as far as a step needs it."""
     if isinstance(value, str):
         raise GraphRuntimeError(f"{parameter.name} is a string in the checkpoint, not a tensor.")
     shape, expected = value.shape, parameter.shape
@@ -234,6 +238,9 @@ def _checked_array(parameter: Parameter, value: Any, strict: bool) -> Array:
         raise _misfit(parameter, "shape", expected, shape)
     if value.dtype is not parameter.dtype and (strict or not _converts(value.dtype, parameter.dtype)):
         raise _misfit(parameter, "type", parameter.dtype, value.dtype)
+    stored = value.storage.current if isinstance(value, Parameter) else None
+    if isinstance(stored, StoredTensor) and stored.shape == expected and value.dtype is parameter.dtype:
+        return stored
     array: Array = value.asnumpy().reshape(expected)
     return array
 

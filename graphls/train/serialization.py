@@ -166,7 +166,7 @@ def _write(path: Path, entries: dict[str, Entry], format: str, crc_check: bool) 
         write_parts(path, checkpoint_format.encode(entries, crc_check))
 
 
-def _read(path: Path, crc_check: bool) -> dict[str, Entry]:
+def _read(path: Path, crc_check: bool) -> Mapping[str, Entry | shards_format.StoredTensor]:
     try:
         if path.is_dir():
             return shards_format.decode(path)

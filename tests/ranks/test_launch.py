@@ -101,6 +101,7 @@ def test_the_region_of_a_process_is_that_of_its_devices() -> None:
 MEETING = """
 import os, sys, time
 from graphls import communication
+from graphls.distributed import peers as watching
 from graphls.distributed.peers import Peers
 
 number = int(os.environ["GRAPHLS_PROCESS"])
@@ -114,6 +115,11 @@ if how == "left" and number == 1:
     sys.exit()
 if how == "raises" and number == 1:
     1 / 0
+if how == "order":
+    watching.PATIENCE = 0.3
+    if number == 1:
+        peers.begin_program()
+        time.sleep(60)
 if how == "late" and number == 1:
     time.sleep(4)
 if how != "ends":
@@ -125,6 +131,7 @@ ENDS = {
     "other": "Process 0 comes to a save while process 1 comes to a read; all processes of a mesh do the same",
     "left": "Process 1 of 3 has left while process 0 comes to",
     "raises": "Process 1 of 3 has failed, which ends all: with ZeroDivisionError: division by zero",
+    "order": "comes to a save while process 1 comes to a step; all processes of a mesh do the same in the same order",
     "late": "Other processes have not come to a save within 2 s, as process ",
 }
 

@@ -12,7 +12,7 @@ import pytest
 
 import graphls
 from graphls import Mesh, nn
-from graphls.interop.formats.shards import INDEX
+from graphls.interop.formats.shards import INDEX, StoredTensor
 from graphls.ir.errors import GraphFileError, GraphValueError
 from graphls.train import load_checkpoint, load_param_into_net, save_checkpoint
 from graphls.train import shards as saving
@@ -48,12 +48,33 @@ def test_the_values_are_read_whole(saved: Saved) -> None:
             assert entries[key].asnumpy().dtype == value.dtype
 
 
+def test_what_is_loaded_is_saved_again(saved: Saved, tmp_path: Path) -> None:
+    folder, _, values = saved
+    for format in ("shards", "safetensors"):
+        save_checkpoint(load_checkpoint(folder), tmp_path / "again", format=format)
+        entries = load_checkpoint(tmp_path / ("again" if format == "shards" else "again.safetensors"))
+        for key, value in values.items():
+            np.testing.assert_array_equal(entries[key].asnumpy(), value)
+
+
 @pytest.mark.parametrize(("mesh", "zero"), [(None, 0), (Mesh(data=8), 3), (Mesh(model=4, data=2), 0)])
-def test_a_training_resumes_on_another_mesh(mesh: Mesh | None, zero: int, saved: Saved) -> None:
+def test_a_training_resumes_on_another_mesh(
+    mesh: Mesh | None, zero: int, saved: Saved, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder, rest, _ = saved
     cell = cell_of(seed=5, is_divided=mesh is not None and "model" in mesh.sizes)
+    sizes: list[tuple[int, ...]] = []
+    read = StoredTensor.region
+
+    def noted(self: StoredTensor, region: tuple[slice, ...]) -> Any:
+        array = read(self, region)
+        sizes.append(array.shape)
+        return array
+
+    monkeypatch.setattr(StoredTensor, "region", noted)
     assert load_param_into_net(cell, load_checkpoint(folder)) == ([], ["epoch", "note"])
     np.testing.assert_allclose(trained(compiled(cell, mesh, zero), FIRST), rest, rtol=1e-6, equal_nan=True)
+    assert ((64, 20) in sizes) == (mesh is None) and (zero != 3 or (8, 20) in sizes), "devices read their parts alone"
 
 
 def test_each_device_writes_its_parts_alone(saved: Saved) -> None:

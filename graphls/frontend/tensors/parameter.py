@@ -134,11 +134,15 @@ class Parameter(DeviceSettings, Tensor):
         Configuration.note_change()
 
     @classmethod
-    def holding(cls, array: Array, name: str) -> Parameter:
-        """A parameter that takes ownership of an array, which must not be shared; only a read-only one is copied."""
+    def holding(cls, array: Any, name: str) -> Parameter:
+        """A parameter that takes ownership of an array, which must not be shared; only a read-only one is copied.
+
+        What is no array of NumPy is a buffer with a shape and a dtype, which is read when it is needed.
+        """
         parameter = cls(np.empty(0, array.dtype), name)
         parameter._type = type_of(array)
-        parameter.storage = Storage(checked(np.require, array, None, ["C", "A", "W"]))
+        is_array = isinstance(array, np.ndarray)
+        parameter.storage = Storage(checked(np.require, array, None, ["C", "A", "W"]) if is_array else array)
         return parameter
 
     @property

@@ -59,17 +59,42 @@ def encode_index(
     return json.dumps(index, indent=1).encode()
 
 
-def decode(folder: Path) -> dict[str, Entry]:
-    """The values of a checkpoint by name, complete; raises GraphValueError for a damaged one, GraphFileError."""
+class StoredTensor:
+    """A divided tensor in mapped files, of which as much is read as is asked for; it is a buffer of a Storage."""
+
+    def __init__(self, shape: tuple[int, ...], pieces: Mapping[Bounds, Array], source: str) -> None:
+        self.shape, self.pieces, self.source = shape, pieces, source
+        self.dtype = next(iter(pieces.values())).dtype
+
+    def numpy(self) -> Array:
+        """The complete tensor."""
+        return self.region(tuple(slice(0, size) for size in self.shape))
+
+    def region(self, region: tuple[slice, ...]) -> Array:
+        """A region of it."""
+        own = [piece.indices(size)[:2] for piece, size in zip(region, self.shape, strict=True)]
+        array = np.empty([stop - start for start, stop in own], self.dtype)
+        for bounds, part in self.pieces.items():
+            common = [(max(a, c), min(b, d)) for (a, b), (c, d) in zip(bounds, own, strict=True)]
+            if all(start < stop for start, stop in common):
+                place = tuple(slice(a - c, b - c) for (a, b), (c, _) in zip(common, own, strict=True))
+                piece = tuple(slice(a - c, b - c) for (a, b), (c, _) in zip(common, bounds, strict=True))
+                array[place] = part[piece]
+        return array
+
+
+def decode(folder: Path) -> dict[str, Entry | StoredTensor]:
+    """The values of a checkpoint by name; raises GraphValueError for a damaged one, GraphFileError."""
     index = _checked(_json(INDEX, read_bytes(folder / INDEX)))
     places: dict[str, str] = index["weight_map"]
     files = {file: dict(_mapped(folder / file)) for file in dict.fromkeys(places.values())}
-    entries: dict[str, Entry] = {}
+    entries: dict[str, Entry | StoredTensor] = {}
     for name, shard in index.get("shards", {}).items():
         shape, parts = tuple(shard["shape"]), {key: tuple(map(tuple, b)) for key, b in shard["parts"].items()}
         _require_all(name, shape, list(parts.values()))
-        pieces = [(bounds, _entry(files, places, key)) for key, bounds in parts.items()]
-        entries[name] = _joined(name, shape, pieces)
+        arrays = {bounds: _entry(files, places, key) for key, bounds in parts.items()}
+        _require_shapes(name, arrays)
+        entries[name] = StoredTensor(shape, arrays, min(places[key] for key in parts))
     divided = {key for shard in index.get("shards", {}).values() for key in shard["parts"]}
     for name in places.keys() - divided:
         entries[name] = np.array(_entry(files, places, name))
@@ -77,13 +102,12 @@ def decode(folder: Path) -> dict[str, Entry]:
     return dict(sorted(entries.items())) | texts
 
 
-def _joined(name: str, shape: tuple[int, ...], pieces: Sequence[tuple[Bounds, Array]]) -> Array:
-    array = np.empty(shape, pieces[0][1].dtype)
-    for bounds, piece in pieces:
-        if piece.shape != tuple(stop - start for start, stop in bounds) or piece.dtype != array.dtype:
-            raise GraphValueError(f"a part of {name!r} is {piece.dtype}{list(piece.shape)}, unlike its index")
-        array[tuple(slice(start, stop) for start, stop in bounds)] = piece
-    return array
+def _require_shapes(name: str, parts: Mapping[Bounds, Array]) -> None:
+    """Raise GraphValueError unless parts have the shapes of their bounds, and one dtype."""
+    dtype = next(iter(parts.values())).dtype
+    for bounds, part in parts.items():
+        if part.shape != tuple(stop - start for start, stop in bounds) or part.dtype != dtype:
+            raise GraphValueError(f"a part of {name!r} is {part.dtype}{list(part.shape)}, unlike its index")
 
 
 def _entry(files: Mapping[str, Mapping[str, Entry]], places: Mapping[str, str], key: str) -> Array:

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from graphls.base.errors import visible
 from graphls.ir.graph import Graph, Node, walk
 from graphls.runtime.kernels import FusedKernel
 
@@ -33,7 +32,7 @@ class _Computation:
 
 def tag(node: Node) -> str:
     """The part of the scope of an operation that says of which node it is."""
-    return f"{_TAG}{visible(node.outputs[0].name).replace('/', '|')}" if node.outputs else ""
+    return f"{_TAG}{node.outputs[0].name.replace('/', '|')}" if node.outputs else ""
 
 
 def fused_kernels(program: Any, graph: Graph) -> Iterator[FusedKernel]:

@@ -37,7 +37,7 @@ from graphls.runtime.xla.failures import failure, out_of_range, remove_notes
 from graphls.runtime.xla.fusions import fused_kernels
 from graphls.runtime.xla.library import load_jax, require_own_process
 from graphls.runtime.xla.placement import Placement
-from graphls.runtime.xla.processes import of_first, spread
+from graphls.runtime.xla.processes import of_first, require_same, spread
 from graphls.runtime.xla.program import Program, as_words, is_wide
 from graphls.runtime.xla.tracing import are_in_range
 
@@ -218,6 +218,19 @@ class XlaPart(BoundStates):
     def _fit(self, name: str, array: Array) -> Any:
         own = array if self.peers is None else of_first(self.peers, name, array)
         return own if name in self.on_host else XlaBuffer(self._on_device(name, np.array(own)))
+
+    def _moved(self, name: str, buffer: Any, dtype: np.dtype[Any]) -> Any:
+        """A buffer for a state; of one in files, each device reads the part that it has."""
+        if name in self.on_host or not hasattr(buffer, "region"):
+            return super()._moved(name, buffer, dtype)
+        if self.peers is not None:
+            require_same(self.peers, name, [str(buffer.dtype), list(buffer.shape), buffer.source])
+
+        def part(region: tuple[slice, ...]) -> Array:
+            return buffer.region(region).astype(dtype, copy=False)  # type: ignore[no-any-return]
+
+        with self.jax.enable_x64(True):
+            return XlaBuffer(self.jax.make_array_from_callback(buffer.shape, self.places[name], part))
 
     def _second(self, name: str) -> Any:
         kind = self.types[name]

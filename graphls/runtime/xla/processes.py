@@ -68,20 +68,30 @@ def of_first(peers: Peers, name: str, array: Array) -> Array:
 
     Raises GraphRuntimeError where the states of processes have other shapes or dtypes.
     """
-    key = [str(array.dtype), list(array.shape), zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)]
-    keys = peers.agree(f"the placing of the state {name!r}", key)
-    if any(other[:2] != keys[0][:2] for other in keys):
-        number, other = next((n, k) for n, k in enumerate(keys) if k[:2] != keys[0][:2])
-        text = f"The state {name!r} is {keys[0][0]}{keys[0][1]} in process 0"
-        raise GraphRuntimeError(
-            f"{text} and {other[0]}{other[1]} in process {number}; all processes train the same network."
-        )
+    crc = zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    keys = require_same(peers, name, [str(array.dtype), list(array.shape), crc])
     if all(other == keys[0] for other in keys):
         return array
     from jax.experimental.multihost_utils import broadcast_one_to_all
 
     words = np.frombuffer(array.tobytes(), np.uint8)
     return np.asarray(broadcast_one_to_all(words)).astype(np.uint8).view(array.dtype).reshape(array.shape)
+
+
+def require_same(peers: Peers, name: str, key: list[Any]) -> list[list[Any]]:
+    """The dtype, the shape and a sum, or the source, of a state in all processes.
+
+    Raises GraphRuntimeError where processes have other dtypes or shapes, or read it where others have it.
+    """
+    keys = peers.agree(f"the placing of the state {name!r}", key)
+    for number, other in enumerate(keys):
+        if other[:2] != keys[0][:2] or type(other[2]) is not type(keys[0][2]):
+            text = f"The state {name!r} is {keys[0][0]}{keys[0][1]} in process 0"
+            raise GraphRuntimeError(
+                f"{text} and {other[0]}{other[1]} in process {number}, or only one of them has loaded it from shards; "
+                "all processes train the same network."
+            )
+    return keys
 
 
 def gathered(array: Any) -> Array:
