@@ -22,11 +22,12 @@ KNOWN: dict[str, tuple[str, ...]] = {
         "train.background._lock", "train.callbacks.callback._WARNING",
     ),
     "settings, which threads that start later have to see, changed as a whole under a lock": (
+        "base.sharing.arrays._settings",
         "compat.parallel._algorithm", "compat.parallel._cost_model", "compat.parallel._more",
         "compat.root._offload", "compat.root._servers",
         "runtime.context._settings", "runtime.context.Replacement.devices", "runtime.context.Replacement.forced",
         "runtime.context.Replacement.is_allowed", "runtime.context.Replacement.warned",
-        "runtime.context.parallel._settings",
+        "runtime.context.parallel._settings", "runtime.simulation._settings",
         "runtime.context.parallel.OneRank.left_out",
         "runtime.context.parallel.OneRank.is_forced", "dataset.config._settings", "dataset.randomness.SEED",
         "frontend.names.traps.Meaning.is_mindspore",

@@ -17,6 +17,8 @@ from graphls.base.errors import GraphRuntimeError, GraphValueError
 from graphls.base.text.plain import size
 from graphls.base.text.tables import Table
 from graphls.cli.dump import read_graph
+from graphls.cli.quantities import BYTES, SECONDS, quantity
+from graphls.cli.simulate_mesh import is_script, simulate_mesh
 from graphls.distributed.communication import init
 from graphls.distributed.cost import ALL_REDUCE, Network, measured
 from graphls.distributed.world import world
@@ -32,8 +34,6 @@ from graphls.runtime.onnxruntime.session_options import threads
 from graphls.runtime.session import Inputs, Session
 from graphls.runtime.states import HasStorage
 
-SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
-BYTES = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 HEADER = (
     "ranks", "step", "waits", "hidden", "efficiency", "times the rows", "memory", "step, sharded", "memory, sharded",
 )  # fmt: skip
@@ -44,11 +44,15 @@ def add_simulate(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     text = "predict time and memory of a training step on many ranks"
     parser = commands.add_parser("simulate", help=text, description=simulate.__doc__)
     parser.set_defaults(command=simulate)
-    parser.add_argument("file", nargs="?", help="the graph of a step of one rank in IR text, or - for stdin")
+    parser.add_argument("file", nargs="?", help="the graph of a step in IR text, - for stdin, or with a mesh a script")
+    parser.add_argument("arguments", nargs="*", help="the arguments of the script, after -- where they have dashes")
+    parser.add_argument("--mesh", help="compile the step for devices in a grid, such as data=64,model=8")
+    parser.add_argument("--zero", type=int, choices=range(4), help="on a mesh: the level of ZeRO, if not the step's")
+    parser.add_argument("--flops", help="on a mesh: the operations of a device in a second, such as 312e12")
     parser.add_argument("--ranks", default="2,4,8,64,512", help="numbers of ranks, such as 8,64,512")
-    parser.add_argument("--latency", default="5us", help="the latency of a message between two ranks, such as 5us")
-    parser.add_argument("--bandwidth", default="25GB/s", help="the bandwidth between two ranks, such as 25GB/s")
-    parser.add_argument("--memory", default="10GB/s", help="the memory bandwidth of one rank, such as 10GB/s")
+    parser.add_argument("--latency", default="5us", help="the latency of a message: 5us, or data=5us,model=1us")
+    parser.add_argument("--bandwidth", default="25GB/s", help="that of two ranks, or data=25GB/s,model=300GB/s")
+    parser.add_argument("--memory", help="the memory bandwidth of a rank (10GB/s); on a mesh, bytes of a device (80GB)")
     algorithms = ["best", *ALL_REDUCE]
     parser.add_argument("--algorithm", choices=algorithms, default="best", help="the all-reduce algorithm")
     parser.add_argument("--bucket", default="25MiB", help="the size of a bucket of gradients")
@@ -64,21 +68,24 @@ def simulate(options: argparse.Namespace) -> int:
     """Predict the time and memory of a training step on many ranks from its graph and its time on one.
 
     Every rank has a batch like that of the graph. The step is measured here on random numbers, unless --time gives its
-    time elsewhere. With --measure, under mpiexec, print the latency and bandwidth between the ranks instead.
+    time elsewhere. With --measure, under mpiexec, print the latency and bandwidth between the ranks instead. With
+    --mesh, and for a script, compile the step for a mesh and print the memory and the communication of each device.
     """
     if options.measure:
         return _print_network()
     if options.file is None:
         text = "simulate needs the graph of a step in IR text"
         raise GraphValueError(f"{text}; GRAPHLS_DUMP=folder writes those of a script.")
+    if options.mesh is not None or is_script(options.file):
+        return simulate_mesh(options)
     ranks = _numbers(options.ranks)
     network = Network(
-        _quantity("latency", options.latency, SECONDS, "5us"),
-        _quantity("bandwidth", options.bandwidth.removesuffix("/s"), BYTES, "25GB/s"),
+        quantity("latency", options.latency, SECONDS, "5us"),
+        quantity("bandwidth", options.bandwidth.removesuffix("/s"), BYTES, "25GB/s"),
         options.algorithm,
-        _quantity("memory", options.memory.removesuffix("/s"), BYTES, "10GB/s"),
+        quantity("memory", (options.memory or "10GB/s").removesuffix("/s"), BYTES, "10GB/s"),
     )
-    bucket = int(_quantity("bucket", options.bucket, BYTES, "25MB"))
+    bucket = int(quantity("bucket", options.bucket, BYTES, "25MB"))
     graph = one_rank(read_graph(options.file))
     work = workload(graph, _times(graph, options), bucket)
     for line in _lines(Simulation(work, network, not options.no_overlap, _machines(options)), ranks):
@@ -117,7 +124,7 @@ def _times(graph: Graph, options: argparse.Namespace) -> dict[Node, float]:
         return measured_nodes(graph, options.steps)
     # An element that is read or written takes about as long as some ten operations in a product of matrices.
     weights = {n: flops(n) + 10 * sum(v.type.size for v in (*n.inputs, *n.outputs)) + 1 for n in graph.nodes}
-    scale = _quantity("time", options.time, SECONDS, "40ms") / sum(weights.values())
+    scale = quantity("time", options.time, SECONDS, "40ms") / sum(weights.values())
     return {node: scale * weight for node, weight in weights.items()}
 
 
@@ -127,15 +134,6 @@ def _numbers(text: str) -> list[int]:
     if not all(re.fullmatch(r"\s*[1-9]\d{0,8}\s*", part) for part in parts):
         raise GraphValueError(f"--ranks takes numbers from 1 on, such as 8,64,512, not {text!r}.")
     return sorted(set(map(int, parts)))
-
-
-def _quantity(name: str, text: str, units: dict[str, float] | dict[str, int], example: str) -> float:
-    """A positive number with a unit; raises GraphValueError for anything else."""
-    match = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(\w+)\s*", text)
-    if match is None or match[2] not in units or float(match[1]) == 0:
-        known = ", ".join(units)
-        raise GraphValueError(f"--{name} takes a positive number and one of {known}, such as {example}, not {text!r}.")
-    return float(match[1]) * units[match[2]]
 
 
 def _lines(simulation: Simulation, ranks: Sequence[int]) -> Iterator[str]:

@@ -51,6 +51,14 @@ class Network:
         """Seconds until all ranks have an array of so many bytes of which each has a part."""
         return self._of(PARTS, ranks, size)
 
+    def all_to_all(self, ranks: int, size: int) -> float:
+        """Seconds until each rank has sent another part of an array of so many bytes to each of the others."""
+        return 0.0 if ranks == 1 else (ranks - 1) * self.latency + (ranks - 1) / ranks * size / self.bandwidth
+
+    def exchange(self, size: int) -> float:
+        """Seconds until each rank has sent so many bytes to one other."""
+        return self.latency + size / self.bandwidth
+
     def _of(self, ways: dict[str, Way], ranks: int, size: int) -> float:
         if ranks == 1:
             return 0.0

@@ -32,6 +32,7 @@ from graphls.runtime.context import cuda_of_context, default_engine, default_mes
 from graphls.runtime.context.parallel import shard_threshold
 from graphls.runtime.devices import Cuda
 from graphls.runtime.engine_choice import choose_engine
+from graphls.runtime.simulation import as_simulated, end_if_simulated
 from graphls.runtime.step import Step
 from graphls.runtime.target import ExecutionTarget
 from graphls.step.export.manifest import tree_of
@@ -86,8 +87,9 @@ def compile(
     inputs = read_inputs(inputs)
     own_mesh, own_zero = default_mesh()
     mesh = own_mesh if mesh is None else mesh
-    shardings = Shardings(own_zero if zero is None else zero, inputs=tuple(input_shardings))
-    target = ExecutionTarget(backend, device, engine, mesh)
+    zero = own_zero if zero is None else zero
+    target, zero = as_simulated(ExecutionTarget(backend, device, engine, mesh), zero)
+    shardings = Shardings(zero, inputs=tuple(input_shardings))
     target.check()
     with compiling():
         return _compiled(cell, inputs, target, passes, overflow_mode, shardings)
@@ -126,6 +128,7 @@ def open_step(
         choice = choose_engine(target, effects.graph, traced.parameters, read_examples)
         target = replace(target, engine=choice.engine)
     partitioned = target.partitioned(effects.graph)
+    end_if_simulated(partitioned)
     if is_plan(partitioned):
         result = result.with_stage("partition", partitioned)
     step = Step(result.graph, effects.graph, partitioned, traced.parameters, traced.outputs, target)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from math import prod
 from typing import Any
 
 import numpy as np
+
+from graphls.base.sharing.settings import Settings
 
 Array = np.ndarray[Any, Any]
 
@@ -32,10 +35,38 @@ def zeros(shape: tuple[int, ...], dtype: Any) -> Array:
 
 
 def copy(array: Array) -> Array:
-    """A copy in row-major order."""
+    """A copy in row-major order, or an abstract array in its place."""
+    if is_abstract(array.shape, array.dtype):
+        return abstract(array.shape, array.dtype)
     result = empty(array.shape, array.dtype)
     result[...] = array
     return result
+
+
+def full(shape: tuple[int, ...], value: object, dtype: Any) -> Array:
+    """An array with one value everywhere, or an abstract array in its place."""
+    return abstract(shape, dtype) if is_abstract(shape, dtype) else np.full(shape, value, dtype)
+
+
+_settings = Settings({"abstract": False})
+
+
+@contextmanager
+def without_values() -> Iterator[None]:
+    """Let parameters of more than a page, which are created in the block, be abstract: no step can run on them."""
+    with _settings.preserved():
+        _settings.update({"abstract": True})
+        yield
+
+
+def is_abstract(shape: tuple[int, ...], dtype: Any) -> bool:
+    """Whether arrays of this size are to be abstract."""
+    return bool(_settings["abstract"]) and prod(shape) * np.dtype(dtype).itemsize > LEAST
+
+
+def abstract(shape: tuple[int, ...], dtype: Any) -> Array:
+    """An array with a shape, whose elements are one and the same zero in memory, and cannot be written."""
+    return np.broadcast_to(np.zeros((), dtype), shape)
 
 
 def _aligned(make: Callable[[Any, Any], Array], shape: tuple[int, ...], dtype: Any) -> Array:

@@ -10,7 +10,7 @@ import numpy as np
 from graphls.base.errors import GraphTypeError, GraphValueError
 from graphls.base.location import Location, user_location
 from graphls.base.reporting import checked
-from graphls.base.sharing.arrays import copy
+from graphls.base.sharing.arrays import copy, full
 from graphls.base.sharing.storage import Storage
 from graphls.frontend.registry import function
 from graphls.frontend.tensors.configuration import Configuration
@@ -217,7 +217,7 @@ class Parameter(DeviceSettings, Tensor):
             data = self.asnumpy()
         else:
             number = array_of({"zeros": 0, "ones": 1}.get(init, init) if isinstance(init, str) else init, self.dtype)
-            data = np.full(self.shape, number, self.dtype.numpy)
+            data = full(self.shape, number, self.dtype.numpy)
         parameter = Parameter(data, self.name, self.requires_grad, self.layerwise_parallel)
         parameter.device_settings.update(self.device_settings)
         return parameter

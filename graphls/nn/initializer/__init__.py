@@ -10,10 +10,11 @@ import numpy as np
 
 from graphls.base.errors import GraphMemoryError, GraphTypeError, GraphValueError
 from graphls.base.reporting import checked
+from graphls.base.sharing.arrays import abstract, is_abstract
 from graphls.frontend.registry import register
 from graphls.frontend.tensors.tensor import Tensor
 from graphls.ir.registry import nearest
-from graphls.ir.types import DTypeLike, as_dtype, float32
+from graphls.ir.types import DTypeLike, Type, as_dtype, float32
 from graphls.nn.initializer.initializers import (
     Constant,
     Dirac,
@@ -97,7 +98,10 @@ def initializer(init: Initial, shape: int | Sequence[int] | None = None, dtype: 
         raise GraphValueError(f"The shape of initial values is a tuple of integers of 0 or more, not {shape!r}.")
     if math.prod(size or 1 for size in sizes) >= MOST_ELEMENTS:
         raise GraphMemoryError(f"No memory holds a tensor of the shape {sizes}; give smaller sizes.")
-    return checked(lambda: Tensor(init(sizes).astype(as_dtype(dtype).numpy)))
+    kind = Type(as_dtype(dtype), sizes)
+    if is_abstract(sizes, kind.dtype.numpy):
+        return Tensor.on_host(abstract(sizes, kind.dtype.numpy), kind)
+    return checked(lambda: Tensor(init(sizes).astype(kind.dtype.numpy)))
 
 
 def _existing(init: object, shape: Any, dtype: DTypeLike) -> Tensor:

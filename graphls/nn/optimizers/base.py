@@ -11,6 +11,7 @@ import numpy as np
 from graphls import ops
 from graphls.base.checks import boolean, not_negative, positive
 from graphls.base.errors import GraphKeyError, GraphRuntimeError, GraphTypeError, GraphValueError
+from graphls.base.sharing.arrays import full
 from graphls.frontend.names.habits import OPTIMIZER
 from graphls.frontend.tensors.parameter import Parameter, ParameterTuple
 from graphls.frontend.tensors.tensor import Tensor, TensorLike
@@ -461,7 +462,7 @@ def bias_correction(beta: float, global_step: Parameter) -> Tensor:
 def states_like(parameters: Sequence[Parameter], prefix: str, value: float = 0.0) -> ParameterTuple:
     """A state for each parameter, in its shape, named `prefix.name`."""
     return ParameterTuple(
-        Parameter(np.full(p.shape, value, wide_dtype(p).numpy), name=f"{prefix}.{p.name}", requires_grad=False)
+        Parameter(full(p.shape, value, wide_dtype(p).numpy), name=f"{prefix}.{p.name}", requires_grad=False)
         for p in parameters
     )
 

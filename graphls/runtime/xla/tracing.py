@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from graphls.base.errors import GraphTypeError
+from graphls.base.errors import GraphTypeError, visible
 from graphls.ir.graph import Graph, Node, Value, walk
 from graphls.ir.sharding import Sharding
 from graphls.ir.types import TOKEN
 from graphls.primitives.faults import is_builtin, mismatch, untraceable
 from graphls.primitives.indexing import axis_size
 from graphls.primitives.primitive import Primitive
-from graphls.runtime.xla.fusions import tag
+from graphls.runtime.xla.instructions import tag
 
 Array = Any
 """An array of JAX, traced or not."""
@@ -48,7 +48,7 @@ class Tracer:
     def results(self, node: Node, env: dict[Value, Array]) -> tuple[Array, ...]:
         """The results of one node, in their dtypes."""
         primitive: Any = node.primitive
-        with self.jax.named_scope(f"{node.scope or primitive.name}/{tag(node)}"):
+        with self.jax.named_scope(f"{visible(node.scope or primitive.name)}/{tag(node)}"):
             arrays = self._operands(node, env)
             if primitive.takes_indices and node not in self.tested:
                 self._test(node, arrays[1])

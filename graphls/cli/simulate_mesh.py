@@ -1,0 +1,213 @@
+"""`python -m graphls simulate --mesh`: what a training step needs on each device of a mesh, by compiling it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from graphls.base.errors import GraphValueError
+from graphls.base.text.plain import short, size
+from graphls.base.text.tables import Table
+from graphls.cli.dump import read_graph
+from graphls.cli.mesh_advice import advice
+from graphls.cli.quantities import BYTES, SECONDS, quantity
+from graphls.compat.hook.script import run_script
+from graphls.distributed.cost import Network
+from graphls.inspect.profile.texts import milliseconds
+from graphls.ir.graph import Graph, walk
+from graphls.ir.sharding import Mesh
+from graphls.passes.distributed.shardings import Shardings
+from graphls.runtime.simulation import TrainingStep, simulated
+from graphls.runtime.target import ExecutionTarget
+from graphls.runtime.xla.collectives import Collective, sliced_as
+
+if TYPE_CHECKING:
+    from graphls.runtime.xla.analysis import Analysis
+
+HEADER = ("collective", "along", "of devices", "times", "arrays", "a device sends", "time")
+
+HALVES = (
+    "XLA computes 16-bit floats of a CPU in 32 bits, so that their temporary values and collectives count up to twice."
+)
+REPEATED = 1.25
+"""The multiple of its share of all operations from which on it is said that devices repeat some."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The devices of a mesh: operations in a second, bytes of memory, both 0 where not known, networks of the axes."""
+
+    flops: float
+    memory: int
+    networks: Mapping[str, Network]
+
+    def between(self, axes: Sequence[str]) -> Network:
+        """The network of devices that differ along some axes: the slowest of theirs."""
+        own = [self.networks[axis] for axis in axes]
+        return Network(max(each.latency for each in own), min(each.bandwidth for each in own))
+
+    def seconds(self, collective: Collective) -> float:
+        """The time of a collective in one step."""
+        network, devices, bytes_ = self.between(collective.axes), collective.devices, collective.size
+        ways = {
+            "all-reduce": network.all_reduce,
+            "all-gather": network.all_gather,
+            "reduce-scatter": network.reduce_scatter,
+            "all-to-all": network.all_to_all,
+        }
+        kind = sliced_as(collective.kind)
+        once = ways[kind](devices, bytes_) if kind in ways else network.exchange(bytes_)
+        return once * collective.times
+
+
+def is_script(file: str) -> bool:
+    """Whether a file is a program of Python, and not the text of a graph."""
+    return file.endswith((".py", ".ipynb")) or os.path.isdir(file)
+
+
+def simulate_mesh(options: argparse.Namespace) -> int:
+    """Print what the training step of a script, or a graph in IR text, needs on each device of a mesh."""
+    from graphls.runtime.xla.analysis import analysed
+
+    mesh = None if options.mesh is None else _mesh(options.mesh)
+    begin = perf_counter()
+    graph = _graph(options, mesh)
+    if isinstance(graph, int):
+        return graph
+    traced = perf_counter()
+    analysis = analysed(graph)
+    machine = _machine(options, analysis.mesh)
+    count = f"{analysis.mesh}: {analysis.mesh.size} devices, {graph.node_count} nodes"
+    print(f"{count}, traced in {traced - begin:.1f} s and compiled in {perf_counter() - traced:.1f} s.")
+    for line in _lines(analysis, machine):
+        print(line)
+    return 0
+
+
+def _graph(options: argparse.Namespace, mesh: Mesh | None) -> Graph | int:
+    """The training step in segments: of IR text, or of a script; the exit code of one that has none."""
+    if not is_script(options.file):
+        graph = read_graph(options.file)
+        if mesh is not None:
+            graph = Shardings(options.zero or 0).run(graph.replace(mesh=mesh))
+        target = ExecutionTarget("onnxruntime", "cpu", "xla", graph.mesh)
+        target.check()
+        return target.partitioned(graph)
+    try:
+        with simulated(mesh, options.zero):
+            code = run_script(options.file, options.arguments)
+    except TrainingStep as step:
+        return step.graph
+    if code == 0:
+        raise GraphValueError(f"{options.file} compiles no step that writes states, so there is nothing to simulate.")
+    return code
+
+
+def _mesh(text: str) -> Mesh:
+    """The mesh of a text such as data=64,model=8; raises GraphValueError for another text."""
+    parts = [re.fullmatch(r"\s*(\w+)\s*=\s*(\d{1,9})\s*", part) for part in text.split(",")]
+    sizes = {match[1]: int(match[2]) for match in parts if match is not None}
+    if len(sizes) != len(parts):
+        raise GraphValueError(f"--mesh takes axes with numbers of devices, such as data=64,model=8, not {text!r}.")
+    return Mesh(**sizes)
+
+
+def _machine(options: argparse.Namespace, mesh: Mesh) -> Machine:
+    bandwidths = _by_axis("bandwidth", options.bandwidth, mesh, BYTES, "data=25GB/s,model=300GB/s")
+    latencies = _by_axis("latency", options.latency, mesh, SECONDS, "data=5us,model=1us")
+    networks = {axis: Network(latencies[axis], bandwidths[axis]) for axis in mesh.names}
+    memory = 0 if options.memory is None else int(quantity("memory", options.memory, BYTES, "80GB"))
+    return Machine(_flops(options.flops), memory, networks)
+
+
+def _by_axis(name: str, text: str, mesh: Mesh, units: Mapping[str, float], example: str) -> dict[str, float]:
+    """A quantity for each axis of a mesh: one for all, or one for each by its name."""
+    parts = [part.rpartition("=") for part in text.split(",")]
+    values = {axis.strip(): quantity(name, value.removesuffix("/s"), units, example) for axis, _, value in parts}
+    if set(values) == {""} and len(parts) == 1:
+        return dict.fromkeys(mesh.names, values[""])
+    missing = [axis for axis in mesh.names if axis not in values]
+    strange = [axis for axis in values if axis not in mesh.names]
+    if missing or strange:
+        raise GraphValueError(f"--{name} has {(missing or strange)[0]!r} {'not' if missing else 'too'}, of {mesh}.")
+    return values
+
+
+def _flops(text: str | None) -> float:
+    """Floating point operations in a second; 0 where they are not said."""
+    try:
+        value = 0.0 if text is None else float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf") or (text is not None and value == 0):
+        raise GraphValueError(f"--flops takes operations in a second, a positive number such as 312e12, not {text!r}.")
+    return value
+
+
+def _lines(analysis: Analysis, machine: Machine) -> Iterator[str]:
+    yield from Table(("memory of a device", "bytes"), list(_memory(analysis))).lines()
+    yield ""
+    yield from Table(HEADER, list(_collectives(analysis, machine)), texts=2).lines()
+    yield ""
+    yield from _time(analysis, machine)
+    if any(value.type.dtype.is_half for node in walk(analysis.graph) for value in node.outputs):
+        yield HALVES
+    if machine.memory and analysis.memory > machine.memory:
+        yield ""
+        yield from advice(analysis, machine.memory)
+
+
+def _memory(analysis: Analysis) -> Iterator[tuple[str, str]]:
+    """Rows: states by how they are divided, and what the program needs beside them."""
+    sums: dict[tuple[str, tuple[str, ...]], int] = {}
+    trained = analysis.parameters
+    for state in analysis.states:
+        kind = "parameters" if state in trained else "other states"
+        key = kind, () if state.sharding is None else tuple(a for a in analysis.mesh.names if a in state.sharding.names)
+        sums[key] = sums.get(key, 0) + analysis.local_size(state)
+    for (kind, axes), count in sorted(sums.items(), key=lambda item: (item[0][0] != "parameters", -item[1])):
+        yield f"{kind}, {f'divided by {_names(axes)}' if axes else 'whole'}", size(count)
+    yield "inputs", size(analysis.arguments - sum(sums.values()))
+    yield "results in memory of their own", size(analysis.results)
+    yield "temporary values", size(analysis.temporaries)
+    yield "all", size(analysis.memory)
+
+
+def _names(axes: Sequence[str]) -> str:
+    return " and ".join(axes)
+
+
+def _collectives(analysis: Analysis, machine: Machine) -> Iterator[tuple[str, ...]]:
+    """Rows: the collectives of each kind along the same axes."""
+    groups: dict[tuple[str, tuple[str, ...], int], list[Collective]] = {}
+    for each in analysis.collectives:
+        groups.setdefault((each.kind, each.axes, each.devices), []).append(each)
+    for (kind, axes, devices), own in sorted(groups.items(), key=lambda item: -sum(c.sent for c in item[1])):
+        arrays, sent = sum(c.size * c.times for c in own), sum(c.sent for c in own)
+        seconds = sum(map(machine.seconds, own))
+        count = str(sum(c.times for c in own))
+        yield kind, _names(axes), str(devices), count, size(arrays), size(sent), f"{milliseconds(seconds)} ms"
+
+
+def _time(analysis: Analysis, machine: Machine) -> Iterator[str]:
+    """The predicted time of a step, between all communication hidden and none."""
+    exchange = sum(map(machine.seconds, analysis.collectives))
+    count = f"{short(round(analysis.flops))} operations on a device in a step"
+    if analysis.flops > REPEATED * analysis.least_flops:
+        count += f", {analysis.flops / analysis.least_flops:.1f} times its share of the graph's"
+    if not machine.flops:
+        yield f"{count}; communication takes {milliseconds(exchange)} ms. Say --flops 312e12 for the time of a step."
+        return
+    compute = analysis.flops / machine.flops
+    both = f"computation {milliseconds(compute)} ms, communication {milliseconds(exchange)} ms"
+    least, most = max(compute, exchange), compute + exchange
+    yield f"{count}: {both}."
+    yield (
+        f"A step takes {milliseconds(least)} ms where they overlap entirely, {milliseconds(most)} ms where they do not "
+        "at all; see docs/parallel.md."
+    )
