@@ -159,7 +159,7 @@ $(addprefix $(VENV)/.installed-,docs dist gallery): $(VENV)/.installed-%: $(PACK
 	touch $@
 
 .venv-peers/.installed-peers: $(PACKAGES) benchmarks/peers/constraints.txt
-	$(MAKE) .venv-peers/.installed-demo VENV=.venv-peers RUNTIME=cpu,onednn,mpi
+	$(MAKE) .venv-peers/.installed-demo VENV=.venv-peers RUNTIME=cpu,onednn,xla,mpi
 	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check --retries 1 \
 		--extra-index-url $(TORCH) --constraint benchmarks/peers/constraints.txt torch jax onnxscript
 	touch $@

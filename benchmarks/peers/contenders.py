@@ -56,6 +56,8 @@ CONTENDERS = (
     Contender("graphls-scaled", "graphls", "scaled"),
     Contender("onednn", "graphls", engine="onednn"),
     Contender("onednn-scaled", "graphls", "scaled", engine="onednn"),
+    Contender("xla", "graphls", engine="xla"),
+    Contender("xla-scaled", "graphls", "scaled", engine="xla"),
     Contender("torch-eager", "torch"),
     Contender("torch-fused", "torch", fused=True),
     Contender("torch-channels-last", "torch", channels_last=True, fused=True),
@@ -63,6 +65,7 @@ CONTENDERS = (
     Contender("jax", "jax"),
     Contender("graphls-bfloat16", "graphls", "bfloat16"),
     Contender("onednn-bfloat16", "graphls", "bfloat16", engine="onednn"),
+    Contender("xla-bfloat16", "graphls", "bfloat16", engine="xla"),
     Contender("torch-autocast", "torch", "bfloat16", fused=True),
     Contender("torch-autocast-channels-last", "torch", "bfloat16", channels_last=True, fused=True),
 )

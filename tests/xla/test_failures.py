@@ -28,6 +28,31 @@ class Large(nn.Cell):
         return ops.sort(large * ops.transpose(large, (1, 0, 2)), 0)[0].sum()
 
 
+@pytest.mark.parametrize("is_returned", [False, True])
+def test_a_result_that_no_memory_holds_is_an_error_of_memory(is_returned: bool) -> None:
+    def large(x: Any) -> Any:
+        y = ops.exp(ops.broadcast_to(x[:1, :1], (2**20, 2**20)))
+        return y if is_returned else ops.cumsum(ops.sort(y, 0)[0], 0)[-1].sum()
+
+    step = graphls.compile(large, X, engine="xla")
+    with pytest.raises(GraphMemoryError, match="The memory does not hold this step"):
+        step(X)
+
+
+def test_names_that_are_no_unicode_are_names_of_cells() -> None:
+    class Named(nn.Cell):
+        def __init__(self) -> None:
+            super().__init__()
+            self.insert_child_to_cell("a\udc80", nn.Dense(2, 2))
+
+        def construct(self, x: Any) -> Any:
+            return self._cells["a\udc80"](x)
+
+    step = graphls.compile(Named(), X, engine="xla")
+    assert step(X).shape == (2, 2)
+    assert "matmul" in str(step.profile(X, steps=2))
+
+
 def test_a_step_that_no_memory_holds_is_one_sentence_with_the_line_of_its_largest_value() -> None:
     cell, x = Large(), np.ones((1 << 14,), np.float32)
     step = graphls.compile(cell, x, engine="xla")

@@ -17,13 +17,13 @@ def out_of_range(node: Node) -> GraphIndexError:
 def failure(jax: Any, error: Exception, graph: Graph) -> GraphlsError | None:
     """The user's error for one of XLA in a program of a graph; None for another one.
 
-    A result that could not be allocated raises BufferError where it is read.
+    A result that could not be allocated raises BufferError, or ValueError, where it is read.
     """
-    if not isinstance(error, (jax.errors.JaxRuntimeError, BufferError)):
-        return None
     text = " ".join(str(error).split())
-    if "RESOURCE_EXHAUSTED" in text:
+    if text.startswith("RESOURCE_EXHAUSTED"):
         return _too_large(text, graph)
+    if not isinstance(error, jax.errors.JaxRuntimeError):
+        return None
     return GraphRuntimeError(f"XLA could not run the step: {text.rstrip('.')}.")
 
 
