@@ -61,6 +61,10 @@ class Depend(Primitive):
     def numpy(self, x: Array, recompute: bool = False) -> Array:
         return x
 
+    def xla(self, jax: Any, x: Any, recompute: bool = False) -> Any:
+        """XLA merges equal operations, but none of one operand with one of the other side of a barrier."""
+        return jax.lax.optimization_barrier(x) if recompute else x
+
     def vjp(self, e: Builder, g: Value, x: Value, out: Value, recompute: bool = False) -> Any:
         return g
 
