@@ -200,3 +200,26 @@ def test_recomputed_cells_take_less_memory() -> None:
         losses.append(float(step(x, x).asnumpy()))
     assert losses[0] == pytest.approx(losses[1], rel=1e-6)
     assert memory[1] < 0.6 * memory[0]
+
+
+def test_a_small_number_that_is_added_behind_a_difference_is_not_lost() -> None:
+    p, y = np.array([0, 1, 0.5], np.float32), np.array([1, 0, 0.5], np.float32)
+
+    def loss(p: Any) -> Any:
+        return ops.binary_cross_entropy(p, Tensor(y), reduction="sum")
+
+    step = graphls.compile(lambda p: (loss(p), ops.grad(loss)(p)), p, engine="xla")
+    value, slopes = (result.asnumpy() for result in step(p))
+    np.testing.assert_allclose(value, 2 * -np.log(1e-12) - np.log(0.5), rtol=1e-6)
+    np.testing.assert_allclose(slopes, [-1e12, 1e12, 0], rtol=1e-6)
+
+
+def test_a_state_that_takes_another_dtype_is_converted() -> None:
+    net = nn.Dense(20, 2, has_bias=False)
+    cell = nn.TrainOneStepCell(nn.WithLossCell(net, nn.MSELoss()), nn.SGD(net.trainable_params(), 0.1))
+    y = np.zeros((32, 2), np.float32)
+    step = graphls.compile(cell, X, y, engine="xla")
+    step(X, y)
+    net.weight.set_dtype(graphls.float16)
+    graphls.compile(net, X, engine="xla")(X)
+    assert float(step(X, y)) > float(step(X, y))

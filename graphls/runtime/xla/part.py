@@ -213,7 +213,9 @@ class XlaPart(BoundStates):
     def _is_fit(self, name: str, buffer: Any) -> bool:
         if name in self.on_host:
             return isinstance(buffer, np.ndarray) and buffer.dtype == self.types[name].dtype.numpy
-        return isinstance(buffer, XlaBuffer) and buffer.array.sharding == self.places[name]
+        if not isinstance(buffer, XlaBuffer) or buffer.array.dtype != self.types[name].dtype.numpy:
+            return False
+        return bool(buffer.array.sharding == self.places[name])
 
     def _fit(self, name: str, array: Array) -> Any:
         own = array if self.peers is None else of_first(self.peers, name, array)

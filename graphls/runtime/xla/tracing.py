@@ -17,6 +17,8 @@ from graphls.primitives.indexing import axis_size
 from graphls.primitives.primitive import Primitive
 from graphls.runtime.xla.instructions import tag
 
+SHIFTS = ("add", "sub")
+
 Array = Any
 """An array of JAX, traced or not."""
 
@@ -39,6 +41,7 @@ class Tracer:
         self.tested = tested
         self.placed = placed or _unchanged
         self.checks: list[tuple[Node, Array]] = []
+        self.shifted: set[Value] = set()
 
     def run(self, nodes: Sequence[Node], env: dict[Value, Array]) -> None:
         """Add the results of nodes to `env`, which has all that they read."""
@@ -60,7 +63,13 @@ class Tracer:
     def _operands(self, node: Node, env: Mapping[Value, Array]) -> tuple[Array, ...]:
         """The arrays that a node reads, of JAX where NumPy would compute a large constant from its own."""
         arrays = tuple(env[value] for value in node.inputs)
-        is_constant = all(isinstance(array, (np.ndarray, np.generic)) for array in arrays)
+        are_constant = [isinstance(array, (np.ndarray, np.generic)) for array in arrays]
+        if node.primitive.name in SHIFTS and any(are_constant) and not all(are_constant):
+            # XLA would add the constants of two shifts in a row first, so that 1 - p + 1e-12 becomes 0 where p is 1.
+            pairs = zip(arrays, node.inputs, strict=True)
+            arrays = tuple(self.jax.lax.optimization_barrier(a) if v in self.shifted else a for a, v in pairs)
+            self.shifted.update(v for v in node.outputs if v.type.dtype.is_float)
+        is_constant = all(are_constant)
         is_large = any(value.type.size > LARGE for value in node.outputs)
         return tuple(map(self.jax.numpy.asarray, arrays)) if is_constant and is_large else arrays
 
