@@ -52,8 +52,10 @@ def full(*_):
 if NUMBER == 1:
     shards.Save.write_own = full
 x, y = batch(0)
+small = graphls.compile(graphls.nn.Dense(20, 2), x, engine="xla", mesh=graphls.Mesh(data=8))
 for wrong in (lambda: save_checkpoint(cell, "checkpoint", format="shards"), lambda: divided(x[:5], y),
               lambda: compiled(cell, graphls.Mesh(data=3)),
+              lambda: small(x + NUMBER),
               lambda: graphls.ops.AllReduce()(graphls.Tensor(x)), lambda: communication.create_group("some", [0])):
     try:
         wrong()
@@ -99,10 +101,11 @@ def test_two_processes_train_as_one_device_does(tmp_path: Path) -> None:
             (rows,) = noted(out, name)
             np.testing.assert_allclose(rows, alone, rtol=1e-5, equal_nan=True, err_msg=f"{name} of process {number}")
         np.testing.assert_allclose(noted(out, "resumed")[0], alone[STEPS // 2 :], rtol=1e-5, equal_nan=True)
-        disk, shape, count, reduced, group = noted(out, "error")
+        disk, shape, count, other, reduced, group = noted(out, "error")
         assert "the disk is full" in disk and ("Process 1 could not save its shards" in disk) == (number == 0)
         assert "not f32[5,20]; give all processes that, or each its own part, of the shape (16, 20)" in str(shape)
         assert "A mesh of 3 devices cannot be divided among 2 processes; each has the same number" in str(count)
+        assert "f32[32/data,20] is complete, and process 1 gives another one than process 0" in other
         assert "all_reduce is for ranks of MPI" in str(reduced) and "create_group is for ranks of MPI" in str(group)
         assert noted(out, "alone") == [20.0 * (number + 1)]
     cell = cell_of(seed=9)
@@ -119,7 +122,9 @@ def test_a_process_that_is_killed_ends_all(victim: int, tmp_path: Path) -> None:
     both = ended(started(2, program, str(victim)))
     code, out, err = both[1 - victim]
     assert code not in (0, None) and noted(out, "begun") == [True]
-    assert f"GraphRuntimeError: Process {victim} of 2 has died, which ends all" in err
+    by_jax = "This most likely indicates that another task died"  # which may come first
+    sentence = f"GraphRuntimeError: Process {victim} of 2 has died, which ends all"
+    assert sentence in err or (victim == 0 and by_jax in err)
 
 
 @needs_ranks
@@ -136,6 +141,7 @@ def test_processes_of_mpiexec_find_each_other(tmp_path: Path) -> None:
 
 def test_processes_meet_before_jax_is_used(tmp_path: Path) -> None:
     program = tmp_path / "late.py"
-    program.write_text("import jax\njax.devices()\n" + START + "compiled(cell_of(), graphls.Mesh(data=2))\n")
+    first, second = "import jax\njax.devices()\n", "from graphls.runtime.xla.library import devices_of\n"
+    program.write_text(first + second + START + "devices_of('cpu', 2)\n")
     for code, _, err in ended(started(2, program)):
         assert code == 1 and "call communication.init('xla') before JAX is used" in err

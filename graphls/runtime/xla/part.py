@@ -37,7 +37,7 @@ from graphls.runtime.xla.failures import failure, out_of_range, remove_notes
 from graphls.runtime.xla.fusions import fused_kernels
 from graphls.runtime.xla.library import load_jax, require_own_process
 from graphls.runtime.xla.placement import Placement
-from graphls.runtime.xla.processes import of_first, require_same, spread
+from graphls.runtime.xla.processes import of_first, require_same, require_same_inputs, spread
 from graphls.runtime.xla.program import Program, as_words, is_wide
 from graphls.runtime.xla.tracing import are_in_range
 
@@ -82,6 +82,7 @@ class XlaPart(BoundStates):
         self.results = [XlaBuffer() for _ in graph.outputs]
         crossing = zip(self.results, segment.gives, strict=True)
         self.crossing = [(buffer, shared[value]) for buffer, value in crossing if value in shared]
+        self.is_compared = False
         self.forget_bindings()
         renew_after_fork(self)
 
@@ -103,6 +104,7 @@ class XlaPart(BoundStates):
         self.group = self.context.owner.group
         self._test_indices(fed)
         if self.peers is not None:
+            self._compare(self.peers, fed)
             self.peers.begin_program()
         old, new, copied = self.turn()
         shared = self.context.boundary_buffers
@@ -144,6 +146,13 @@ class XlaPart(BoundStates):
             if self.peers is None:
                 return self.jax.device_put(array, self.places[name])
             return spread(self.jax, array, (), array.shape, self.places[name])
+
+    def _compare(self, peers: Peers, fed: Mapping[Value, Any]) -> None:
+        """In the first step, require that inputs that processes give completely are the same on all."""
+        if not self.is_compared:
+            arrays = {v: array_in(fed[v]) for v in self.graph.inputs if v in fed}
+            require_same_inputs(peers, {str(v): array for v, array in arrays.items() if array.shape == v.type.shape})
+            self.is_compared = True
 
     def _read(self, cells: Iterable[XlaBuffer]) -> Iterable[Any]:
         """The content of cells on the host, which waits for the program; on a CPU without Python and without a copy."""

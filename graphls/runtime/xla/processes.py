@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import zlib
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -68,8 +69,7 @@ def of_first(peers: Peers, name: str, array: Array) -> Array:
 
     Raises GraphRuntimeError where the states of processes have other shapes or dtypes.
     """
-    crc = zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
-    keys = require_same(peers, name, [str(array.dtype), list(array.shape), crc])
+    keys = require_same(peers, name, [str(array.dtype), list(array.shape), _sum(array)])
     if all(other == keys[0] for other in keys):
         return array
     from jax.experimental.multihost_utils import broadcast_one_to_all
@@ -92,6 +92,22 @@ def require_same(peers: Peers, name: str, key: list[Any]) -> list[list[Any]]:
                 "all processes train the same network."
             )
     return keys
+
+
+def require_same_inputs(peers: Peers, inputs: Mapping[str, Array]) -> None:
+    """Raise GraphRuntimeError where processes give other contents of an input of which each gives all."""
+    sums = peers.agree("the first step", {name: _sum(array) for name, array in inputs.items()})
+    for number, other in enumerate(sums):
+        for name in sums[0].keys() & other.keys():
+            if sums[0][name] != other[name]:
+                raise GraphRuntimeError(
+                    f"The input {name} is complete, and process {number} gives another one than process 0; compile the "
+                    "step for the batch of all processes, of which each then gives its own part, or give the same."
+                )
+
+
+def _sum(array: Array) -> int:
+    return zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
 
 
 def gathered(array: Any) -> Array:
