@@ -38,7 +38,7 @@ ALLOWED: dict[str, str] = {
     "interop": "base frontend ir nn passes",
     "step": "base distributed frontend inspect interop ir nn passes runtime",
     "graphls": "base frontend inspect ir nn ops passes runtime step",
-    "dataset": "base frontend ir",
+    "dataset": "base distributed frontend ir",
     "train": "base dataset distributed frontend interop ir nn runtime step",
     "onnx": "base frontend interop ir nn ops passes primitives runtime step",
     "compat": "base dataset distributed frontend inspect ir nn ops runtime step train",

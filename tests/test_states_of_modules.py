@@ -27,7 +27,7 @@ KNOWN: dict[str, tuple[str, ...]] = {
         "compat.root._offload", "compat.root._servers",
         "runtime.context._settings", "runtime.context.Replacement.devices", "runtime.context.Replacement.forced",
         "runtime.context.Replacement.is_allowed", "runtime.context.Replacement.warned",
-        "runtime.context.parallel._settings", "runtime.simulation._settings",
+        "runtime.context.parallel._settings", "runtime.simulation._settings", "distributed.world._driven",
         "runtime.context.parallel.OneRank.left_out",
         "runtime.context.parallel.OneRank.is_forced", "dataset.config._settings", "dataset.randomness.SEED",
         "frontend.names.traps.Meaning.is_mindspore",

@@ -14,17 +14,20 @@ class Refusal:
     reason: str = ""
 
 
-DATA_PARALLEL = (
-    'set parallel_mode="data_parallel" and start the script by `mpiexec -n 4 python script.py`, with '
-    "enable_parallel_optimizer=True to divide the states of optimizers among the processes"
-)
-
 REFUSALS = {
-    "division of networks": Refusal("networks that are divided among devices", DATA_PARALLEL),
-    "pipelines": Refusal("stages of a network on several devices", DATA_PARALLEL),
+    "division of networks": Refusal(
+        "networks that several processes divide",
+        "set `device_num` before in one process, with JAX, which drives so many devices and divides networks by "
+        "strategies (scripts of MindSpore: `python -m graphls exec --devices 8 script.py`)",
+    ),
+    "pipelines": Refusal(
+        "stages of a network on several devices",
+        "leave `pipeline_stages` out, and let devices divide layers by strategies, or data; see docs/parallel.md",
+    ),
     "division of weights": Refusal(
         "gradients and weights that are divided among processes",
-        'give the "optimizer_level" "level1", which divides the states of optimizers among all processes',
+        'give the "optimizer_level" "level1", which divides the states of optimizers among all processes, or set '
+        "`device_num` before in one process, with JAX, which divides weights among so many devices",
     ),
     "projections": Refusal(
         "projections of the hidden state in LSTM (`proj_size`)",

@@ -29,6 +29,7 @@ from graphls.ir.verify import verify
 from graphls.passes import find_pass, parse_pipeline
 from graphls.passes.manager import Pipeline, Stage, pass_names
 from graphls.runtime.context import force_device
+from graphls.runtime.context.parallel import drive_or_warn
 
 PATTERN = "try rewrites or a pattern first: a Python file, a file of two graphs or expressions, or 'mul(x, x)'"
 EXEC = "Run a program as Python does, with every import of mindspore resolved to graphls; its exit code is the result."
@@ -89,7 +90,7 @@ def _program_index(arguments: Sequence[str]) -> int:
     while index < len(arguments) and arguments[index].startswith("-"):
         if arguments[index].startswith("-m"):  # `-m module` or `-mmodule`
             return index + (arguments[index] == "-m")
-        index += 2 if arguments[index] == "--device" else 1
+        index += 2 if arguments[index] in ("--device", "--devices") else 1
     return index
 
 
@@ -100,8 +101,15 @@ def execute(options: argparse.Namespace) -> int:
     if (options.module is None) == (options.program is None):
         options.refuse("one program is needed: a file, a folder or -m module")
     force_device(options.device)
+    drive_or_warn(options.devices)
     run = run_and_report if options.report else run_main
     return run(options.module or options.program, options.arguments, options.module is not None)
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of devices, 1 or more")
+    return int(text)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -131,6 +139,7 @@ def _parser() -> argparse.ArgumentParser:
     script = commands.add_parser("exec", help="run a program that imports mindspore", description=EXEC)
     script.set_defaults(command=execute, refuse=script.error)
     script.add_argument("--device", choices=["cpu", "cuda"], default="", help="override the script's device")
+    script.add_argument("--devices", type=_count, default=1, help="divide training among so many devices, by JAX")
     script.add_argument("--report", action="store_true", help="report on stderr, at the end, what was replaced")
     script.add_argument("-m", dest="module", metavar="module", help="run a module, as python -m does")
     script.add_argument("program", nargs="?", help="a Python file, a notebook, or a folder with a __main__.py")

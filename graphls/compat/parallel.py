@@ -1,17 +1,21 @@
-"""`mindspore.parallel`: settings of MindSpore's automatic parallelism, without effect on a single device."""
+"""`mindspore.parallel`: strategies, layouts and settings of networks that devices divide."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import contextmanager
-from math import prod
 from typing import Any
 
 from graphls.base.errors import GraphAttributeError, GraphValueError
 from graphls.base.sharing.settings import Settings
+from graphls.compat.nn import MicroBatchInterleaved, PipelineCell
+from graphls.distributed.world import devices_driven
 from graphls.frontend.tensors.tensor import TensorLike
 from graphls.ir.registry import nearest
 from graphls.nn.cell import Cell
+from graphls.nn.shard import sharded
+from graphls.nn.train_step_mf import GradAccumulationCell
+from graphls.ops.strategies import Layout
 from graphls.runtime.context.keys import mindspore_settings
 from graphls.runtime.context.parallel import (
     DEFAULTS,
@@ -26,13 +30,15 @@ from graphls.runtime.context.parallel import (
 )
 
 __all__ = [
-    "AutoParallel", "Layout", "_cost_model_context", "_get_all_auto_parallel_context", "_get_auto_parallel_context",
-    "_get_device_num", "_get_enable_parallel_optimizer", "_get_full_batch", "_get_global_rank", "_get_gradients_mean",
+    "AutoParallel", "GradAccumulation", "Layout", "MicroBatchInterleaved", "Pipeline", "_cost_model_context",
+    "_get_all_auto_parallel_context", "_get_auto_parallel_context", "_get_device_num",
+    "_get_enable_parallel_optimizer", "_get_full_batch", "_get_global_rank", "_get_gradients_mean",
     "_get_parallel_mode", "_get_parameter_broadcast", "_get_pipeline_stages", "_get_stage_device_num",
     "_is_in_auto_parallel_mode", "_is_in_data_parallel_mode", "_is_in_hybrid_parallel_mode", "_is_parallel_mode",
     "_need_to_full", "_reset_auto_parallel_context", "_reset_op_id", "_set_auto_parallel_context",
-    "auto_parallel_context", "cost_model_context", "get_algo_parameters", "no_init_parameters", "parameter_broadcast",
-    "reset_algo_parameters", "reset_cost_model_context", "set_algo_parameters", "set_cost_model_context", "shard",
+    "auto_parallel_context", "cost_model_context", "get_algo_parameters", "no_init_parameters",
+    "parameter_broadcast", "reset_algo_parameters", "reset_cost_model_context", "set_algo_parameters",
+    "set_cost_model_context", "shard",
 ]  # fmt: skip
 
 ALGORITHM: dict[str, Any] = {
@@ -89,65 +95,77 @@ cost_model_context = _cost_model_context = set_cost_model_context
 
 
 def shard(
-    fn: Any, in_strategy: TensorLike | None = None, out_strategy: TensorLike | None = None,
-    parameter_plan: TensorLike | None = None, device: str = "Ascend",
-    level: int = 0,
+    fn: Any, in_strategy: object = None, out_strategy: object = None, parameter_plan: object = None,
+    device: str = "Ascend", level: int = 0,
 ) -> Callable[..., Any]:  # fmt: skip
-    """The function or cell itself, without an effect: networks are not divided among devices."""
-    return fn  # type: ignore[no-any-return]
+    """A function, or a cell as a function, whose inputs and results the devices of a mesh divide; see docs/parallel.md.
 
-
-class Layout:
-    """A named mesh of devices, and the tensor axes that its axes shard; on one device, none.
-
-    `layout("dp", "mp")` returns the layout of a tensor. Raises GraphValueError for names that do not fit the mesh.
+    Raises as `nn.Cell.shard`.
     """
-
-    def __init__(
-        self, device_matrix: tuple[int, ...], alias_name: tuple[str, ...], rank_list: list[int] | None = None,
-        init_alias: object | None = None,
-    ) -> None:  # fmt: skip
-        if len(device_matrix) != len(alias_name) or len(set(alias_name)) != len(alias_name):
-            text = f"A Layout has one name for each of the {len(device_matrix)} axes, not {alias_name!r}."
-            raise GraphValueError(text)
-        self._device_matrix, self._alias_name, self._rank_list = device_matrix, alias_name, rank_list or []
-        self._tensor_map: list[Any] = []
-
-    def __call__(self, *tensor_map: object) -> Layout:
-        for item in tensor_map:
-            for name in item if isinstance(item, tuple) else (item,):
-                if name != "None" and name not in self._alias_name:
-                    text = f"The Layout has the axes {self._alias_name!r}, not {name!r}."
-                    raise GraphValueError(text)
-        layout = Layout(self._device_matrix, self._alias_name, self._rank_list)
-        layout._tensor_map = list(tensor_map)
-        return layout
-
-    def to_dict(self) -> dict[str, Any]:
-        """The mesh, the map of the tensor and the ranks."""
-        ranks = self._rank_list or list(range(prod(self._device_matrix)))
-        count = len(self._alias_name)
-        index = {name: count - 1 - i for i, name in enumerate(self._alias_name)} | {"None": -1}
-        axes = [tuple(map(index.get, item)) if isinstance(item, tuple) else index[item] for item in self._tensor_map]
-        return {"device_matrix": self._device_matrix, "tensor_map": tuple(axes), "rank_list": ranks}
+    if in_strategy is None and out_strategy is None and parameter_plan is None:
+        return fn  # type: ignore[no-any-return]
+    return sharded(fn, in_strategy, out_strategy, parameter_plan)
 
 
 class AutoParallel(Cell):
-    """A network that MindSpore would distribute over devices; on one device it is the network itself."""
+    """A network that the devices of this process divide; on one device it is the network itself.
+
+    `parallel_mode` is "semi_auto", or "sharding_propagation" or "recursive_programming", for which XLA finds what
+    strategies do not say. It and what the methods set become settings of the process, as by
+    `set_auto_parallel_context`. Raises GraphValueError for another mode.
+    """
 
     def __init__(self, network: Cell, parallel_mode: str = "semi_auto") -> None:
         super().__init__(auto_prefix=False)
+        if parallel_mode not in MODES:
+            raise GraphValueError(f"The parallel_mode is one of {', '.join(map(repr, MODES))}, not {parallel_mode!r}.")
         self.network = network
+        self._set(parallel_mode=MODES[parallel_mode])
 
     def construct(self, *inputs: object) -> Any:
         return self.network(*inputs)
 
-    def _setting(self, *args: TensorLike, **options: object) -> None:
-        """Does nothing: the setting concerns several devices."""
+    def dataset_strategy(self, config: Any) -> None:
+        """What devices divide of inputs: "data_parallel", "full_batch", or slices or a Layout for each input."""
+        self._set(dataset_strategy=config)
 
-    comm_fusion = dataset_strategy = full_batch = hsdp = pipeline = gradient_fp32_sync = loss_repeated_mean = _setting
-    load_param_strategy_file = save_param_strategy_file = set_group_ckpt_save_file = _setting
+    def hsdp(self, shard_size: int = -1, threshold: int = 64, optimizer_level: str = "level1") -> None:
+        """Divide what `optimizer_level` says of parameters of at least `threshold` KB among the devices."""
+        sizes = {"optimizer_weight_shard_size": shard_size, "parallel_optimizer_threshold": threshold}
+        self._set(enable_parallel_optimizer=True)
+        self._set(parallel_optimizer_config={**sizes, "optimizer_level": optimizer_level})
+
+    def pipeline(
+        self, stages: int = 1, output_broadcast: bool = False, interleave: bool = False, scheduler: str = "1f1b"
+    ) -> None:
+        """Raises GraphRuntimeError for several stages."""
+        self._set(pipeline_stages=stages)
+
+    def _set(self, **settings: object) -> None:
+        """Change settings of parallel training, where this process drives several devices."""
+        if devices_driven() > 1:
+            set_auto_parallel_context(**settings)
+
+    def _setting(self, *args: TensorLike, **options: object) -> None:
+        """Does nothing: the setting concerns MindSpore's communication and files."""
+
+    comm_fusion = gradient_fp32_sync = loss_repeated_mean = enable_fp32_communication = transformer_opt = _setting
+    load_param_strategy_file = save_param_strategy_file = set_group_ckpt_save_file = print_local_norm = _setting
     load_operator_strategy_file = save_operator_strategy_file = disable_strategy_file_only = _setting
+    disable_loss_repeated_mean = disable_gradient_fp32_sync = _setting
+
+    def full_batch(self, is_whole: bool = True) -> None:
+        """Whether each device has complete inputs."""
+        self._set(full_batch=is_whole)
+
+
+GradAccumulation, Pipeline = GradAccumulationCell, PipelineCell
+"""The names that they have in `mindspore.parallel.nn`."""
+
+MODES = {
+    "semi_auto": "semi_auto_parallel", "sharding_propagation": "auto_parallel", "recursive_programming": "auto_parallel"
+}  # fmt: skip
+"""The modes of AutoParallel, with those of `set_auto_parallel_context`."""
 
 
 def parameter_broadcast(net: Cell, layout: TensorLike, cur_rank: int = 0, initial_rank: int = 0) -> None:
@@ -215,11 +233,15 @@ def _is_in_data_parallel_mode() -> bool:
     return bool(get_auto_parallel_context("parallel_mode") == "data_parallel")
 
 
+def _is_in_auto_parallel_mode() -> bool:
+    return get_auto_parallel_context("parallel_mode") in ("semi_auto_parallel", "auto_parallel")
+
+
 def _is_parallel_mode() -> bool:
     return False
 
 
-_is_in_auto_parallel_mode = _is_in_hybrid_parallel_mode = _need_to_full = _is_parallel_mode
+_is_in_hybrid_parallel_mode = _need_to_full = _is_parallel_mode
 
 
 def _reset_op_id() -> None:

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from graphls.base.errors import GraphTypeError, GraphValueError
+from graphls.distributed.world import devices_driven
 from graphls.ir.registry import nearest
 from graphls.ir.types import DType
 
@@ -153,6 +154,11 @@ def shard(num_shards: object, shard_id: object) -> tuple[int, int]:
     if index >= count:
         raise GraphValueError(f"shard_id is below num_shards ({count}), not {index}.")
     return count, index
+
+
+def joined_shards(count: int, index: int) -> int:
+    """The number of shards of which this process reads the rows itself: all of them where it drives their devices."""
+    return count if index == 0 and count == devices_driven() else 1
 
 
 def sequence(name: str, value: object, lengths: Sequence[int], check: Check[Item]) -> tuple[Item, ...]:

@@ -38,8 +38,18 @@ class Sampler:
     num_samples: int | None = None
     child_sampler: Sampler | None = None
 
+    joined = 1
+    """The number of shards whose rows it chooses; see `joined_shards`."""
+
     def __init__(self, num_samples: int | None = None) -> None:
         self.num_samples = checks.optional_integer("num_samples", num_samples, 0) or None
+
+    def joined_shards(self) -> int:
+        """The number of shards whose rows it chooses, or its child: all those of the devices that this process drives.
+
+        A batch of rows is one for each of them.
+        """
+        return self.joined if self.child_sampler is None else max(self.joined, self.child_sampler.joined_shards())
 
     def __iter__(self) -> Iterator[int]:
         raise GraphTypeError(f"{type(self).__name__} needs a method __iter__ that yields row indices.")
@@ -232,6 +242,8 @@ class DistributedSampler(BuiltinSampler):
     ) -> None:
         super().__init__(num_samples)
         self.num_shards, self.shard_id = checks.shard(num_shards, shard_id)
+        self.joined = checks.joined_shards(self.num_shards, self.shard_id)
+        self.num_samples = self.num_samples and self.num_samples * self.joined
         self.shuffle = checks.boolean("shuffle", shuffle)
         self.offset = checks.integer("offset", offset, -1)
         if offset > num_shards:
@@ -239,11 +251,12 @@ class DistributedSampler(BuiltinSampler):
 
     def _positions(self, size: int) -> range:
         """The positions of this shard in the shuffled rows, before they wrap around."""
+        step = self.num_shards // self.joined
         if self.offset == -1:
             rounds = -(-size // self.num_shards)
-            return range(self.shard_id, rounds * self.num_shards, self.num_shards)
-        first = (self.shard_id - self.offset) % self.num_shards
-        return range(first, size, self.num_shards)
+            return range(self.shard_id, rounds * self.num_shards, step)
+        first = (self.shard_id - self.offset) % step
+        return range(first, size, step)
 
     def available(self, size: int) -> int:
         return len(self._positions(size))

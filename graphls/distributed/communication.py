@@ -11,7 +11,7 @@ from graphls.distributed.groups import create, destroy, destroy_all
 from graphls.distributed.launch import find_launch
 from graphls.distributed.peers import Peers, require_no_mesh
 from graphls.distributed.watchdog import start_watch
-from graphls.distributed.world import NAMES_OF_WORLD, WORLD, Group, find_group, join, world
+from graphls.distributed.world import NAMES_OF_WORLD, WORLD, Group, devices_driven, find_group, join, world
 
 __all__ = [
     "HCCL_WORLD_COMM_GROUP", "NCCL_WORLD_COMM_GROUP", "GlobalComm", "create_group", "destroy_group",
@@ -80,7 +80,7 @@ def init(
     if backend_name != MESH and (coordinator, processes, process) != (None, None, None):
         raise GraphValueError('The processes of a mesh have a coordinator; set them up with init("xla", ...).')
     group = _mesh(timeout, coordinator, processes, process) if backend_name == MESH else join()
-    if group.size == 1 and not GlobalComm.INITED:
+    if group.size == 1 and devices_driven() == 1 and not GlobalComm.INITED:
         log.warning("This process trains alone, as rank 0 of 1; `mpiexec -n 4 python script.py` starts four.")
     start_watch(group, timeout)  # of ranks; the processes of a mesh have one
     GlobalComm.BACKEND = backend_name or ""
@@ -130,7 +130,9 @@ def get_rank(group: str | None = None) -> int:
 
 
 def get_group_size(group: str | None = None) -> int:
-    """The number of processes in the group. Raises GraphRuntimeError before `init`.
+    """The number of processes in the group, or of devices if one process drives several; see docs/parallel.md.
+
+    Raises GraphRuntimeError before `init`.
 
     Examples:
         >>> from graphls import communication
@@ -139,7 +141,7 @@ def get_group_size(group: str | None = None) -> int:
         1
         >>> communication.release()
     """
-    return _group("get_group_size", group).size
+    return _size(_group("get_group_size", group))
 
 
 def get_local_rank(group: str | None = None) -> int:
@@ -157,7 +159,9 @@ def get_local_rank(group: str | None = None) -> int:
 
 
 def get_local_rank_size(group: str | None = None) -> int:
-    """The number of processes of the group on this machine. Raises GraphRuntimeError before `init`.
+    """The number of processes of the group on this machine, or of devices if one process drives several.
+
+    Raises GraphRuntimeError before `init`.
 
     Examples:
         >>> from graphls import communication
@@ -166,7 +170,13 @@ def get_local_rank_size(group: str | None = None) -> int:
         1
         >>> communication.release()
     """
-    return len(_group("get_local_rank_size", group).local)
+    ranks = _group("get_local_rank_size", group)
+    return _size(ranks) if ranks.size == 1 else len(ranks.local)
+
+
+def _size(group: Group) -> int:
+    """The number of ranks of a group: a process that drives all devices is as many of them in the world."""
+    return devices_driven() if group.name == WORLD and group.size == 1 else group.size
 
 
 def create_group(group: str, rank_ids: Sequence[int]) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from graphls.base.errors import GraphRuntimeError, GraphValueError
 from graphls.base.reporting import load_package
+from graphls.base.sharing.settings import Settings
 
 WORLD = "world"
 """The name of the group of all ranks."""
@@ -56,6 +57,20 @@ class Ranks:
     """The world of this process: that of it alone until `join` has run."""
 
     groups: Mapping[str, Group] = MappingProxyType({WORLD: ALONE})
+
+
+_driven = Settings({"devices": 1, "at start": 1})
+
+
+def devices_driven() -> int:
+    """The number of devices that this process drives alone, each of which counts as a rank in scripts of MindSpore."""
+    return int(_driven["devices"]) if world().size == 1 else 1
+
+
+def drive_devices(count: int | None = None, *, from_start: bool = False) -> None:
+    """Let this process drive so many devices, by default as many as from its start."""
+    count = int(_driven["at start"]) if count is None else count
+    _driven.update({"devices": count, "at start": count} if from_start else {"devices": count})
 
 
 def world() -> Group:

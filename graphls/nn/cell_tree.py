@@ -47,6 +47,7 @@ class CellSettings:
     cls_name = _ClassName()
 
     construct: Callable[..., Any]
+    __call__: Callable[..., Any]
 
     def cells(self) -> list[Any]:
         """The cells directly inside."""
@@ -128,10 +129,19 @@ class CellSettings:
     set_param_ps = set_param_fl = flatten_weights = update_cell_prefix = update_cell_type = generate_scope = _keep
 
     def shard(
-        self: Self, in_strategy: TensorLike | None = None, out_strategy: TensorLike | None = None, **options: object
-    ) -> Self:
-        """The cell itself, without an effect: networks are not divided among devices (see docs/parallel.md)."""
-        return self
+        self, in_strategy: object, out_strategy: object = None, parameter_plan: object = None, device: str = "Ascend",
+        level: int = 0,
+    ) -> Callable[..., Any]:  # fmt: skip
+        """The cell as a function whose inputs and results the devices of a mesh divide; see docs/parallel.md.
+
+        Strategies have numbers of slices for each axis, or a Layout, for each tensor; `parameter_plan` has them for
+        parameters by name. Without a mesh the function is the cell. `device` and `level` have no effect. Raises
+        GraphTypeError for anything else, GraphValueError for unknown parameters and, when a step is compiled, for
+        strategies that do not fit.
+        """
+        from graphls.nn.shard import sharded
+
+        return sharded(self, in_strategy, out_strategy, parameter_plan)
 
     def buffers(self, recurse: bool = True) -> Iterator[Any]:
         """The tensors that `register_buffer` has named, of inner cells too."""

@@ -22,6 +22,7 @@ from graphls.nn.cell import Cell
 from graphls.nn.initializer import HeUniform, Initial, Uniform, fans, initializer
 from graphls.ops.network.layers import embedding_lookup, linear
 from graphls.ops.operands import tensor_of, weight_of
+from graphls.ops.record import OPERATORS
 
 __all__ = [
     "BiDense", "Dense", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "Embedding", "EmbeddingLookup", "Linear",
@@ -136,9 +137,32 @@ class Dense(Cell):
         self.bias = new_bias(bias_init, shape, dtype=dtype) if has_bias else None
         self.activation = get_activation(activation)
 
+    @property
+    def matmul(self) -> Any:
+        """The operator of its product: `dense.matmul.shard(((4, 2), (1, 2)))` says how devices of a mesh cut it.
+
+        Its operands are the rows of the input and the weight.
+        """
+        return self.__dict__.setdefault("_matmul", OPERATORS["MatMul"](transpose_b=True))
+
+    @property
+    def bias_add(self) -> Any:
+        """The operator that adds the bias to rows, whose `shard` is as that of `matmul`."""
+        return self.__dict__.setdefault("_bias_add", OPERATORS["BiasAdd"]())
+
     def construct(self, x: TensorLike) -> Tensor:
-        y = linear(x, self.weight, *(() if self.bias is None else (self.bias,)))
+        if "_matmul" in self.__dict__ or "_bias_add" in self.__dict__:
+            y = self._by_operators(tensor_of(x))
+        else:
+            y = linear(x, self.weight, *(() if self.bias is None else (self.bias,)))
         return y if self.activation is None else self.activation(y)
+
+    def _by_operators(self, x: Tensor) -> Tensor:
+        """The product and the sum by operators, which strategies may cut."""
+        rows = self.matmul(ops.reshape(x, (-1, x.shape[-1])), self.weight)
+        rows = rows if self.bias is None else self.bias_add(rows, self.bias)
+        result: Tensor = ops.reshape(rows, (*x.shape[:-1], self.out_channels))
+        return result
 
 
 class Linear(Cell):

@@ -9,7 +9,7 @@ from typing import Any
 from graphls import ops
 from graphls.base.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.distributed.groups import require_equal_parameters
-from graphls.distributed.world import find_group, world
+from graphls.distributed.world import WORLD, devices_driven, find_group, world
 from graphls.frontend.tensors.parameter import Parameter
 from graphls.frontend.tensors.tensor import Tensor, TensorLike
 from graphls.frontend.trace.tracer import in_phase
@@ -30,7 +30,9 @@ class DistributedGradReducer(Cell):
     converted back to their dtype after the mean, unless `gradient_fp32_sync` is set to False: then they are sent as
     they are, and sums are rounded to their dtype. Those of parameters with `layerwise_parallel` are not reduced. With
     `fusion_type` 0 each gradient is sent alone; else those of parameters with equal `comm_fusion` are sent together, in
-    the order in which the backward computes them (see `buckets`). With one rank, gradients are unchanged.
+    the order in which the backward computes them (see `buckets`). With one rank, gradients are unchanged. If
+    one process drives several devices, the gradients are those of the mean over the joined batch already: the sum over
+    ranks is as many times as much.
 
     Raises GraphTypeError for a `mean` that is not a bool, GraphValueError for a degree that is not an integer of 1 or
     more and for an unknown group, GraphRuntimeError for a degree above 1 in a single process.
@@ -42,11 +44,12 @@ class DistributedGradReducer(Cell):
     ) -> None:  # fmt: skip
         super().__init__(auto_prefix=False)
         rank_group = find_group(group)
-        degree = rank_group.size if degree is None else degree
+        copies = devices_driven() if rank_group.name == WORLD else 1
+        degree = rank_group.size * copies if degree is None else degree
         if isinstance(degree, bool) or not isinstance(degree, int) or degree < 1:
             message = f"The degree of DistributedGradReducer is an integer of 1 or more, not {degree!r}."
             raise GraphValueError(message)
-        if degree > 1 and rank_group.size == 1:
+        if degree > copies and rank_group.size == 1:
             text = f"The degree is {degree}, and this process is alone; call communication.init() first in a script"
             raise GraphRuntimeError(f"{text} that `mpiexec -n {degree}` starts.")
         mean = get_auto_parallel_context("gradients_mean") if mean is None else mean
@@ -61,7 +64,7 @@ class DistributedGradReducer(Cell):
 
     def construct(self, grads: Sequence[TensorLike]) -> Any:
         if self.ranks == 1:
-            return grads
+            return grads if self.mean or self.degree == 1 else tuple(ops.mul(grad, self.degree) for grad in grads)
         with in_phase("backward"):
             triples = zip(grads, self.stays, self.buckets, strict=True)
             return tuple(grad if stays else self.reduced(tensor_of(grad), bucket) for grad, stays, bucket in triples)
@@ -71,6 +74,9 @@ class DistributedGradReducer(Cell):
 
         Those of one dtype are sent together.
         """
+        if self.ranks == 1:
+            factor = ops.where(flag, 1.0 if self.mean else float(self.degree), 1.0)
+            return tuple(ops.cast(ops.mul(grad, factor), grad.dtype) for grad in grads)
         results = list(grads)
         with in_phase("backward"):
             factor = ops.where(flag, 1 / self.degree, 1.0)
@@ -92,6 +98,12 @@ def is_data_parallel() -> bool:
     """Returns whether several ranks train one network on different data."""
     modes = ParallelMode.DATA_PARALLEL, ParallelMode.HYBRID_PARALLEL
     return world().size > 1 and get_auto_parallel_context("parallel_mode") in modes
+
+
+def adds_for_devices() -> bool:
+    """Returns whether gradients are sums over the devices that this process drives, as over ranks."""
+    mode, mean = get_auto_parallel_context("parallel_mode"), get_auto_parallel_context("gradients_mean")
+    return mode == ParallelMode.DATA_PARALLEL and not mean and devices_driven() > 1
 
 
 def broadcast_parameters(parameters: Iterable[Parameter], group: str | None = None) -> None:

@@ -18,6 +18,7 @@ from graphls.nn.called_function import CellOrFunction, as_cell
 from graphls.nn.cell import Cell
 from graphls.nn.grad_reducer import (
     DistributedGradReducer,
+    adds_for_devices,
     any_rank,
     broadcast_parameters,
     is_data_parallel,
@@ -233,6 +234,8 @@ class TrainOneStepCell(Cell):
         self.grad_reducer: Cell = Identity()
         if self.reducer_flag:
             self._join_ranks()
+        elif adds_for_devices():
+            self.grad_reducer = DistributedGradReducer(self.weights)
 
     def _join_ranks(self) -> None:
         """Train with the other ranks: start from the parameters of rank 0, and reduce the gradients of all."""

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 from graphls.base.errors import GraphValueError
 from graphls.distributed.peers import require_no_mesh
-from graphls.distributed.world import find_group
+from graphls.distributed.world import WORLD, devices_driven, find_group
 from graphls.frontend.tensors.tensor import Symbol, Tensor, TensorLike
 from graphls.frontend.trace.tracer import current_tracer
 from graphls.ir.registry import lookup
 from graphls.ir.types import DTypeLike, Type, as_dtype
 from graphls.ops.arrays.shapes import concat, split
+from graphls.ops.math.elementwise import mul, pow
 from graphls.ops.operands import tensor_of
 from graphls.ops.record import operator_class
 
@@ -102,15 +103,32 @@ def _collective(name: str, tensors: Sequence[TensorLike], group: str | None, **s
     return [Tensor.on_host(array, kind) for array, kind in zip(arrays[1:], types[1:], strict=True)]
 
 
+def _copies(group: str | None) -> int:
+    """The number of ranks that have one tensor, as this process drives their devices."""
+    return devices_driven() if find_group(group).name == WORLD else 1
+
+
 @operator_class("AllReduce", "op group")
 def _all_reduce(input_x: TensorLike, op: str = "sum", group: str | None = None) -> Tensor:
-    """The elementwise reduction over all ranks of a group by `op`: "sum", "max", "min" or "prod"."""
+    """The elementwise reduction over all ranks of a group by `op`: "sum", "max", "min" or "prod".
+
+    If one process drives several devices, each counts as a rank with this tensor.
+    """
+    copies = _copies(group)
+    if copies > 1 and op in ("sum", "prod"):
+        return mul(input_x, copies) if op == "sum" else pow(input_x, copies)
     return all_reduced([input_x], op, group)[0]
 
 
 @operator_class("AllGather", "group")
 def _all_gather(input_x: TensorLike, group: str | None = None) -> Tensor:
-    """The tensors of all ranks of a group, concatenated along the first axis."""
+    """The tensors of all ranks of a group, concatenated along the first axis.
+
+    If one process drives several devices, each counts as a rank with this tensor.
+    """
+    copies = _copies(group)
+    if copies > 1:
+        return concat([input_x] * copies, 0)
     return all_gathered(input_x, group)
 
 

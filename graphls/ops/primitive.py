@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, ClassVar, TypeVar
 
 from graphls.base.errors import GraphAttributeError, GraphRuntimeError, GraphTypeError
 from graphls.frontend.tensors.tensor import Tensor, TensorLike
+from graphls.ops.strategies import Strategy
 
 Self = TypeVar("Self", bound="Primitive")
 
@@ -16,7 +17,7 @@ Self = TypeVar("Self", bound="Primitive")
 class Primitive:
     """An operator with a name and attributes; a subclass computes by its `__call__`, or `construct`.
 
-    Attributes, devices, stages and strategies for several devices are accepted and have no effect on results. Calling
+    Attributes, devices and stages are accepted and have no effect. Calling
     an operator that only infers shapes and dtypes raises GraphRuntimeError, since there is no kernel for it.
     """
 
@@ -65,11 +66,21 @@ class Primitive:
         self.__dict__["_instance_name"] = name
         return self
 
-    def _ignored(self: Self, *args: TensorLike, **options: object) -> Self:
-        """Accepted without an effect, as operators are not divided among devices; returns the operator."""
+    def shard(self: Self, in_strategy: object = None, out_strategy: object = None) -> Self:
+        """Cut operands and results among the devices of a mesh, each axis into so many slices; returns the operator.
+
+        `ops.MatMul().shard(((4, 2), (2, 1)))` cuts m into 4 slices and k into 2, on 8 devices; layouts name mesh axes.
+        Without a mesh it has no effect. Raises GraphTypeError for anything but tuples of slices or of layouts, and when
+        a step is compiled GraphValueError for a strategy that does not fit the operands or the devices.
+        """
+        self.__dict__["_strategy"] = Strategy(self.name or type(self).__name__, in_strategy, out_strategy)
         return self
 
-    shard = set_stage = place = set_device = recompute = set_prim_instance_user_data = _ignored
+    def _ignored(self: Self, *args: TensorLike, **options: object) -> Self:
+        """Accepted without an effect; returns the operator."""
+        return self
+
+    set_stage = place = set_device = recompute = set_prim_instance_user_data = _ignored
     set_inplace_prim = set_user_data = add_pre_hook = _ignored
 
     def check_elim(self, *args: TensorLike) -> tuple[bool, Any]:
@@ -188,6 +199,9 @@ def _call(
     def call(self: Operator, *inputs: Any, **named: Any) -> Any:
         settings = {**self.settings, **named}
         _bound(f"A call of {self!r}", signature, inputs, settings)
+        strategy = self.__dict__.get("_strategy")
+        if strategy is not None:
+            return strategy.applied(partial(function, **settings), inputs, settings)
         return function(*inputs, **settings)
 
     itself = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)

@@ -28,7 +28,8 @@ from graphls.passes.manager import DEFAULT_PASSES
 from graphls.passes.overflow.overflow import with_mode
 from graphls.passes.schedule.host_calls import verify_host_calls
 from graphls.passes.windows import verify_windows
-from graphls.runtime.context import cuda_of_context, default_engine, default_mesh
+from graphls.runtime.context import cuda_of_context, default_engine, default_layout
+from graphls.runtime.context.device_layout import DeviceLayout
 from graphls.runtime.context.parallel import shard_threshold
 from graphls.runtime.devices import Cuda
 from graphls.runtime.engine_choice import choose_engine
@@ -40,7 +41,7 @@ from graphls.step.export.read import read_bundle
 from graphls.step.extra_outputs import check_stages
 from graphls.step.host_effects import HostEffects
 from graphls.step.lint import Lint, warn_of_placement
-from graphls.step.shards import divide_states, for_ranks
+from graphls.step.shards import divide_states, for_ranks, shardings_of
 from graphls.step.step import Compiled
 
 GRAPH_PASSES = "gradient, join, hoist, overflow, fold, cse, merge, select, dce, order"
@@ -85,19 +86,20 @@ def compile(
     device = cuda_of_context() if device == "cuda" else device
     engine = default_engine(device) if engine is None else engine
     inputs = read_inputs(inputs)
-    own_mesh, own_zero = default_mesh()
-    mesh = own_mesh if mesh is None else mesh
-    zero = own_zero if zero is None else zero
-    target, zero = as_simulated(ExecutionTarget(backend, device, engine, mesh), zero)
-    shardings = Shardings(zero, inputs=tuple(input_shardings))
+    layout = default_layout()
+    layout = layout if mesh is None else layout.on(mesh)
+    target, zero = as_simulated(
+        ExecutionTarget(backend, device, engine, layout.mesh), layout.zero if zero is None else zero
+    )
+    layout = replace(layout.on(target.mesh), zero=zero)
     target.check()
     with compiling():
-        return _compiled(cell, inputs, target, passes, overflow_mode, shardings)
+        return _compiled(cell, inputs, target, passes, overflow_mode, layout, tuple(input_shardings))
 
 
 def _compiled(
     cell: Callable[..., object], inputs: Sequence[object], target: ExecutionTarget, passes: object,
-    overflow_mode: str | None, shardings: Shardings,
+    overflow_mode: str | None, layout: DeviceLayout, input_shardings: tuple[Axes | None, ...],
 ) -> Compiled:  # fmt: skip
     traced = trace_graph(cell, *inputs, mesh=target.mesh)
     passes = "default" if passes is None else passes
@@ -106,7 +108,7 @@ def _compiled(
     if named != passes:
         pipeline = for_ranks(pipeline, traced.parameters, shard_threshold())
     if target.mesh is not None and not any(isinstance(each, Shardings) for each in pipeline.passes):
-        pipeline = Pipeline((shardings, *pipeline.passes))
+        pipeline = Pipeline((shardings_of(layout, traced, input_shardings), *pipeline.passes))
     result = pipeline.run(traced.graph, source="trace")
     check_stages(traced, result.stages)
     verify_windows(result.graph)

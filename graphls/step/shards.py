@@ -7,10 +7,13 @@ from collections.abc import Mapping
 from graphls.distributed.sharded_states import Division, prepare
 from graphls.distributed.world import world
 from graphls.frontend.tensors.parameter import Parameter
+from graphls.frontend.trace.trace import Traced
 from graphls.ir.graph import Graph
 from graphls.passes import Pipeline
 from graphls.passes.distributed.buckets import Buckets
 from graphls.passes.distributed.shard import Shard
+from graphls.passes.distributed.shardings import Axes, Shardings
+from graphls.runtime.context.device_layout import DeviceLayout
 
 
 def for_ranks(pipeline: Pipeline, parameters: Mapping[str, Parameter], least: int | None) -> Pipeline:
@@ -26,6 +29,13 @@ def for_ranks(pipeline: Pipeline, parameters: Mapping[str, Parameter], least: in
         return bucketed
     trained = tuple(name for name, parameter in parameters.items() if parameter.requires_grad)
     return bucketed.with_pass(Shard(group.rank, group.size, least, trained), before="cse")
+
+
+def shardings_of(layout: DeviceLayout, traced: Traced, inputs: tuple[Axes | None, ...]) -> Shardings:
+    """The pass that divides a step as a layout says, and inputs as the user says, if at all."""
+    undivided = tuple(name for name, parameter in traced.parameters.items() if not parameter.parallel_optimizer)
+    inputs = inputs or layout.of_inputs(len(traced.graph.inputs))
+    return Shardings(layout.zero, layout.data, inputs, layout.least, undivided)
 
 
 def divide_states(graph: Graph, parameters: Mapping[str, Parameter]) -> None:

@@ -13,7 +13,8 @@ from graphls.frontend.tensors.tensor import Tensor, is_tensor
 from graphls.nn.called_function import as_cell
 from graphls.nn.cell import Cell
 from graphls.nn.train_step import WithEvalCell
-from graphls.step.calling.cache import Layout, cache_of
+from graphls.runtime.context.device_layout import DeviceLayout
+from graphls.step.calling.cache import cache_of
 from graphls.step.step import Compiled
 from graphls.train.callbacks.callback import CallbackManager, RunContext, loss_of
 from graphls.train.feeding import NO_DATA, Feed
@@ -39,7 +40,7 @@ class Evaluation:
     indexes: list[int] | None
     columns: int | None = None
     engine: str | None = None
-    layout: Layout | None = None
+    layout: DeviceLayout | None = None
 
     def __post_init__(self) -> None:
         self.mode = ModeSwitch(self.network, False, self.backbone)
@@ -164,7 +165,7 @@ def metrics_of(metrics: Any) -> dict[str, Any]:
 
 def evaluation_of(
     network: Cell, loss_fn: Cell | None, metrics: Any, eval_network: object, indexes: object, is_mixed: bool,
-    engine: str | None = None, layout: Layout | None = None,
+    engine: str | None = None, layout: DeviceLayout | None = None,
 ) -> Evaluation | None:  # fmt: skip
     """The evaluation of a model, None for one without metrics; raises as Model does."""
     by_name = metrics_of(metrics)

@@ -15,6 +15,7 @@ from graphls.ir.sharding import Mesh
 from graphls.nn.called_function import CellOrFunction, as_cell
 from graphls.nn.cell import Cell
 from graphls.nn.train_step_updates import Averaging
+from graphls.runtime.context.device_layout import DeviceLayout
 from graphls.runtime.context.parallel import get_auto_parallel_context
 from graphls.step.calling.cache import cache_of
 from graphls.train.callbacks.callback import CallbackManager, InternalCallbackParam, RunContext, callback_list
@@ -95,7 +96,7 @@ class Model:
         self._loss_scale_manager = kwargs.get("loss_scale_manager") or None
         self._train_network = train_network_of(network, loss_fn, optimizer, amp_level, updates, kwargs)
         self._updated_manager = updated_manager(self._loss_scale_manager, self._train_network)
-        layout = None if mesh is None else (mesh, zero)
+        layout = None if mesh is None else DeviceLayout(mesh, zero)
         self._runner = TrainRunner(self._train_network, network, engine, layout)
         self._evaluation = evaluation_of(
             network, loss_fn, metrics, eval_network, eval_indexes, amp_level in ("O2", "O3", "auto"), engine,

@@ -22,7 +22,8 @@ from graphls.nn.loss_scale import MOST_OVERFLOWS, LossScaleManager
 from graphls.nn.optimizers.base import Optimizer
 from graphls.nn.train_step import TrainOneStepWithLossScaleCell
 from graphls.nn.train_step_updates import AccumulatedGradients
-from graphls.step.calling.cache import CompileCache, Layout, cache_of
+from graphls.runtime.context.device_layout import DeviceLayout
+from graphls.step.calling.cache import CompileCache, cache_of
 from graphls.step.repeated import RepeatedStep, host_random_nodes
 from graphls.step.step import Compiled
 from graphls.train.callbacks.callback import CallbackManager, InternalCallbackParam, RunContext, is_flag
@@ -142,7 +143,7 @@ class TrainRunner:
     """
 
     def __init__(
-        self, network: Cell, backbone: Cell, engine: str | None = None, layout: Layout | None = None
+        self, network: Cell, backbone: Cell, engine: str | None = None, layout: DeviceLayout | None = None
     ) -> None:
         self.network = network
         self.mode = ModeSwitch(network, True, backbone)

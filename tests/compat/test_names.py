@@ -316,7 +316,8 @@ def test_layouts_and_parameters_of_a_search() -> None:
     with pytest.raises(ValueError, match="no parameter 'fully_use_device'; did you mean 'fully_use_devices'"):
         parallel.set_algo_parameters(fully_use_device=True)
     net = nn.Dense(3, 2)
-    assert parallel.shard(net, ((1, 1),)) is net
+    x = Tensor(np.ones((2, 3), np.float32))
+    assert (parallel.shard(net, ((1, 1),))(x) == net(x)).all()
     context = parallel._auto_parallel_context.auto_parallel_context()
     context.set_gradients_mean(True)
     assert context.get_gradients_mean() is True

@@ -116,7 +116,7 @@ REPORTED = """
 import mindspore as ms
 from mindspore.nn import Absent
 ms.set_context(device_target="Ascend")
-ms.set_auto_parallel_context(device_num=8)
+ms.set_auto_parallel_context(global_rank=3)
 print(hasattr(ms.nn, "Asked"))
 {end}
 """
@@ -128,7 +128,7 @@ def test_a_report_says_what_was_replaced(tmp_path: Path) -> None:
     assert code == 1
     assert errors[errors.index("graphls exec:\n") :].splitlines()[1:] == [
         "  device_target 'Ascend' is not there; cpu took its place",
-        "  device_num=8 means several devices and was left out",
+        "  global_rank=3 means several devices and was left out",
         "  named and never used: graphls does not offer mindspore.nn.Absent.",
         "  used: graphls does not offer mindspore.nn.Dens; the nearest is 'Dense'.",
     ]

@@ -102,7 +102,8 @@ def test_no_error_refuses_a_feature_in_other_words() -> None:
     ]  # fmt: skip
 
 
-def test_counts_of_processes_say_how_to_start_as_many() -> None:
+def test_counts_of_processes_say_how_to_start_as_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("graphls.runtime.context.parallel.find_spec", lambda name: None)  # as without JAX
     with pytest.raises(RuntimeError, match=r"one was, not 8; start the script by `mpiexec -n 8 p"):
         context.set_auto_parallel_context(device_num=8)
     with pytest.raises(RuntimeError, match=r"global_rank is the number of this process.*, 0 of 1, not 1.*mpiexec"):

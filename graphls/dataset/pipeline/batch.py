@@ -161,6 +161,9 @@ class BatchDataset(Dataset):
         super().__init__(child)
         self.child = child
         self.batch_size = batch_size if callable(batch_size) else checks.integer("batch_size", batch_size, 1)
+        self.joined = child.joined_shards()
+        if isinstance(self.batch_size, int):
+            self.batch_size *= self.joined
         self.drop_remainder = checks.boolean("drop_remainder", drop_remainder)
         self.workers = checks.workers(num_parallel_workers)
         self.processes = checks.boolean("python_multiprocessing", python_multiprocessing)
@@ -168,6 +171,9 @@ class BatchDataset(Dataset):
         self.columns = child.columns if replacement is None else replacement.columns
         padding = None if pad_info is None else Padding(self.columns, pad_info)
         self.stacker = Stacker(self.columns, per_batch_map, replacement, padding)
+
+    def joined_shards(self) -> int:
+        return 1
 
     @property
     def is_indexed(self) -> bool:
@@ -219,7 +225,7 @@ class BatchDataset(Dataset):
             return self.batch_size
         try:
             size = self.batch_size(BatchInfo(index, epoch))
-            return checks.integer("The result of batch_size", size, 1)
+            return self.joined * checks.integer("The result of batch_size", size, 1)
         except Exception as error:
             text = f"batch_size failed for batch {index}: {described(error)}."
             raise DatasetError(text, self.location, trace_of(error)) from error

@@ -159,6 +159,10 @@ class Node:
         size = self.size()
         return int(size) if size != inf else self.children[0].get_dataset_size()
 
+    def joined_shards(self) -> int:
+        """The number of shards of which each row, not yet in a batch, is one; a batch takes rows for all of them."""
+        return max((child.joined_shards() for child in self.children), default=1)
+
     def get_batch_size(self) -> int:
         """The number of rows in a batch; 1 for a pipeline without batches."""
         return self.children[0].get_batch_size() if self.children else 1

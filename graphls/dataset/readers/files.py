@@ -191,7 +191,9 @@ class FileSampler(BuiltinSampler):
         self, lengths: Sequence[int], shuffle: Shuffle, shard: tuple[int, int] | None = None,
         num_samples: int | None = None, workers: int = 1, by_file: bool = False, is_dealt: bool = False,
     ) -> None:  # fmt: skip
-        super().__init__(num_samples)
+        self.joined = 1 if shard is None else checks.joined_shards(*shard)
+        super().__init__(num_samples and num_samples * self.joined)
+        shard = shard if self.joined == 1 else None
         self.shuffle, self.workers, self.is_dealt = shuffle, workers, is_dealt
         ends = np.cumsum(lengths)
         files = [np.arange(end - length, end) for end, length in zip(ends, lengths, strict=True)]

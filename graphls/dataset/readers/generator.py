@@ -74,6 +74,9 @@ class GeneratorDataset(Dataset):
         self.collate = collate_fn
         self.sampler = choice.new_sampler()
 
+    def joined_shards(self) -> int:
+        return self.sampler.joined_shards()
+
     def use_sampler(self, new_sampler: SamplerLike) -> None:
         """Use another sampler for the rows; raises GraphValueError for a source without random access."""
         self._need_items()

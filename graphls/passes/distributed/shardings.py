@@ -59,15 +59,21 @@ class Shardings:
         }
 
     The mesh axis `data` divides the first axis of each input whose size it divides evenly. `inputs` says otherwise for
-    the inputs in order: () for a whole one, None for what it would be. A state of an optimizer is divided as the
-    parameter that it belongs to. Beyond that, `data` divides by the levels of ZeRO (Rajbhandari et al., 2020) the first
-    axis that it divides evenly: of the states of the optimizer (1), of gradients (2), and of parameters (3), which the
-    forward gathers where it reads them. All other states are whole. A graph without a mesh stays as it is.
+    the inputs in order: () for a whole one, None for what it would be. A parameter that no sharding divides is divided
+    as the first `shard` requires that reads it. A state of an optimizer is divided as the parameter that it belongs to.
+    Beyond that, `data` divides by the levels of ZeRO (Rajbhandari et al., 2020) the first axis that it divides evenly:
+    of the states of the optimizer (1), of gradients (2), and of parameters (3), which the forward gathers where it
+    reads them. All other states are whole. A graph without a mesh stays as it is.
+
+    `data` may be several mesh axes, as "data+model"; those that already divide a state do not divide it again. States
+    of less than `least` bytes, and those whose names are in `undivided`, are not divided by ZeRO.
     """
 
     zero: int = 0
     data: str = "data"
     inputs: tuple[Axes | None, ...] = ()
+    least: int = 0
+    undivided: tuple[str, ...] = ()
     name = "shardings"
 
     def __post_init__(self) -> None:
@@ -76,11 +82,16 @@ class Shardings:
         if not 0 <= self.zero <= 3:
             raise GraphValueError(f"The level of ZeRO is 0, 1, 2 or 3, not {self.zero}.")
 
+    @property
+    def data_axes(self) -> tuple[str, ...]:
+        """The names of the mesh axes in `data`."""
+        return tuple(self.data.split("+"))
+
     def run(self, graph: Graph) -> Graph:
         """The graph with the shardings of its inputs and states."""
         if graph.mesh is None:
             return graph
-        if self.zero and self.data not in graph.mesh.sizes:
+        if self.zero and any(name not in graph.mesh.sizes for name in self.data_axes):
             text = f"zero={self.zero} divides states along the mesh axis {self.data!r}"
             raise GraphValueError(f"{text}, and there is none in {graph.mesh}.")
         stating = _Stating(graph, self, graph.mesh)
@@ -94,7 +105,8 @@ class _Stating(Rewriter):
     def __init__(self, graph: Graph, policy: Shardings, mesh: Mesh) -> None:
         super().__init__(graph)
         self.policy, self.mesh = policy, mesh
-        self.parts = mesh.sizes.get(policy.data, 1)
+        self.data = tuple(name for name in policy.data_axes if name in mesh.sizes)
+        self.parts = mesh.parts(self.data)
         self.of_gradient = gradients(graph)
         self.owner = owners(graph)
         trained = frozenset(self.of_gradient.values())
@@ -104,12 +116,15 @@ class _Stating(Rewriter):
         """The parameters that are divided by `data`, with what they were before."""
         for value, sharding in zip(graph.inputs, self.of_inputs(), strict=True):
             self.exchange(value, sharding)
+        required = _required(graph)
         for state in graph.states:
-            own = state.sharding or (self.owner[state].sharding if state in self.owner else None)
+            parameter = self.owner.get(state, state)
+            own = state.sharding or parameter.sharding or required.get(parameter)
             level = 3 if state in trained else 1 if state in self.owner else 4
-            sharding = self.divided(state, own) if policy.zero >= level else own
+            is_divided = policy.zero >= level and self.may_divide(parameter)
+            sharding = self.divided(state, own) if is_divided else own
             self.exchange(state, sharding)
-            if policy.zero == 3 and state in trained and state in self.mapping:
+            if is_divided and state in trained and state in self.mapping:
                 self.parameter[self.mapping[state]] = state
 
     def exchange(self, value: Value, sharding: Sharding | None) -> None:
@@ -125,7 +140,7 @@ class _Stating(Rewriter):
             if axes is not None:
                 yield self.stated(value, axes)
             elif value.sharding is None and value.type.rank and self.parts > 1 and self.fits(value.type.shape[0]):
-                yield Sharding(((self.policy.data,), *[()] * (value.type.rank - 1)))
+                yield Sharding((self.data, *[()] * (value.type.rank - 1)))
             else:
                 yield value.sharding
 
@@ -136,20 +151,26 @@ class _Stating(Rewriter):
             raise GraphValueError(f"The input {value.name!r} {fault}.")
         return sharding
 
-    def fits(self, size: int) -> bool:
-        return size > 0 and size % self.parts == 0
+    def fits(self, size: int, parts: int | None = None) -> bool:
+        return size > 0 and size % (parts or self.parts) == 0
+
+    def may_divide(self, parameter: Value) -> bool:
+        """Whether ZeRO may divide a parameter, its gradient and the states that belong to it."""
+        return parameter.type.nbytes >= self.policy.least and parameter.name not in self.policy.undivided
 
     def divided(self, value: Value, own: Sharding | None) -> Sharding | None:
         """A sharding that also divides the first axis that `data` divides evenly; the same one where there is none."""
         axes = ((),) * value.type.rank if own is None else own.axes
-        if self.parts == 1 or any(self.policy.data in names for names in axes):
+        data = tuple(name for name in self.data if all(name not in names for names in axes))
+        parts = self.mesh.parts(data)
+        if parts == 1:
             return own
         local = Sharding(axes).local(value.type.shape, self.mesh)
-        at = next((i for i, size in enumerate(local) if self.fits(size)), None)
+        at = next((i for i, size in enumerate(local) if self.fits(size, parts)), None)
         if at is None:
             self.undivided.append(value)
             return own
-        return Sharding((*axes[:at], (*axes[at], self.policy.data), *axes[at + 1 :]))
+        return Sharding((*axes[:at], (*axes[at], *data), *axes[at + 1 :]))
 
     # -- the sweep ------------------------------------------------------------------------------------------------
 
@@ -164,7 +185,8 @@ class _Stating(Rewriter):
     def reduced(self, gradient: Value) -> Value:
         """A gradient divided as the states of the optimizer are."""
         state = self.of_gradient.get(gradient)
-        sharding = None if state is None else self.divided(state, state.sharding)
+        may_divide = state is not None and self.may_divide(state)
+        sharding = self.divided(state, state.sharding) if state is not None and may_divide else None
         return gradient if sharding is None else self.sharded(gradient, sharding)
 
     def reading(self, node: Node) -> Node | Sequence[Value]:
@@ -206,6 +228,19 @@ class _Stating(Rewriter):
         if value in stated and stated[value] != state.sharding:
             value = self.sharded(value, state.sharding or Sharding(((),) * state.type.rank))
         return replace(write, state=state, value=value)
+
+
+def _required(graph: Graph) -> dict[Value, Sharding]:
+    """The states of which a `shard` reads the values or their casts, each with what the first one requires."""
+    required: dict[Value, Sharding] = {}
+    read = {state: state for state in graph.states}
+    for node in graph.nodes:
+        state = read.get(node.inputs[0]) if node.inputs else None
+        if state is not None and node.primitive.name == "cast":
+            read[node.output] = state
+        elif state is not None and (sharding := node.primitive.result_sharding(node.attrs)):
+            required.setdefault(state, sharding)
+    return required
 
 
 def _warn_of_undivided(stating: _Stating) -> None:

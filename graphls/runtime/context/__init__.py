@@ -16,13 +16,14 @@ from graphls.base.reporting import warn
 from graphls.base.sharing.settings import Settings
 from graphls.ir.engines import check_engine, check_mesh
 from graphls.ir.plan import DEFAULT
-from graphls.ir.sharding import Mesh
 from graphls.passes.manager import dump_to
 from graphls.runtime.cache import LIMIT, default_folder, keep_in, limit_to
+from graphls.runtime.context.device_layout import DeviceLayout
 from graphls.runtime.context.keys import DEVICES, GRAPH_MODE, KEYS, PYNATIVE_MODE, require_known
 from graphls.runtime.context.parallel import (
     ParallelMode,
     get_auto_parallel_context,
+    parallel_layout,
     reset_auto_parallel_context,
     set_auto_parallel_context,
 )
@@ -179,14 +180,21 @@ def default_device() -> str | Cuda:
 
 
 def default_engine(device: str | Cuda) -> str:
-    """The engine of steps that name none: on a CPU that of the settings, or of GRAPHLS_ENGINE in the environment."""
+    """The engine of steps that name none: on a CPU that of the settings, or of GRAPHLS_ENGINE in the environment.
+
+    Where settings of parallel training let one process drive several devices, it is the one that does.
+    """
+    if _settings.explicit_value("engine") is None and parallel_layout().mesh is not None:
+        return "xla"
     name = _settings.explicit_value("engine") or os.environ.get("GRAPHLS_ENGINE")
     return DEFAULT if device != "cpu" or name is None else str(name)
 
 
-def default_mesh() -> tuple[Mesh | None, int]:
-    """The mesh of steps that name none, and their level of ZeRO."""
-    return _settings["mesh"], _settings["zero"]
+def default_layout() -> DeviceLayout:
+    """The mesh of steps that name none and what it divides: by `set_context`, or by settings of parallel training."""
+    layout = parallel_layout()
+    is_own = _settings["mesh"] is not None or layout.mesh is None
+    return DeviceLayout(_settings["mesh"], _settings["zero"]) if is_own else layout
 
 
 def cuda_of_context() -> Cuda:

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from importlib.util import find_spec
 from typing import Any, ClassVar
 
 from graphls.base.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.base.refusals import refusal
 from graphls.base.reporting import warn
 from graphls.base.sharing.settings import Settings
-from graphls.distributed.world import world
+from graphls.distributed.world import devices_driven, drive_devices, world
+from graphls.ir.slices import mesh_of_devices
+from graphls.runtime.context.device_layout import DATA_PARALLEL, FULL_BATCH, DeviceLayout
 from graphls.runtime.context.keys import mindspore_settings, require_known
 
 
@@ -41,6 +44,9 @@ DEFAULTS: dict[str, Any] = {
 
 ONE_RANK_MODES = (ParallelMode.STAND_ALONE, ParallelMode.DATA_PARALLEL)
 """Modes that do not divide the network: data-parallel training with one rank is training."""
+
+DIVIDING_MODES = (ParallelMode.SEMI_AUTO_PARALLEL, ParallelMode.AUTO_PARALLEL)
+"""Modes in which the devices of one process divide the network."""
 
 FIXED = ("device_num", "global_rank", "pipeline_stages")
 """Settings that are determined by the existing ranks."""
@@ -73,6 +79,10 @@ def set_auto_parallel_context(**kwargs: object) -> None:
     optimizers: of those of at least the KB under "parallel_optimizer_threshold" in `parallel_optimizer_config`, by
     default 64.
 
+    In one process, `device_num=8` lets it drive 8 devices with the engine "xla", which divide steps in every mode but
+    "stand_alone" and "hybrid_parallel": inputs by `dataset_strategy`, or not with `full_batch`, operators by their
+    strategies, and with `enable_parallel_optimizer` what "optimizer_level" says. See docs/parallel.md.
+
     Raises GraphTypeError and GraphValueError for an unknown key or mode and for other values that a setting cannot
     have, and GraphRuntimeError for other ranks than exist and for settings that divide a network; where scripts of
     MindSpore run alone, these become one device, after a warning.
@@ -88,9 +98,16 @@ def set_auto_parallel_context(**kwargs: object) -> None:
     for name, value in kwargs.items():
         require_known("set_auto_parallel_context", name, DEFAULTS)
         _check(name, value)
+    if "device_num" in kwargs:
+        drive(kwargs["device_num"])
+    for name, value in kwargs.items():
+        if name == "parallel_optimizer_config":
+            _check_optimizer(dict(value))  # type: ignore[call-overload]
+        if name == "global_rank" and devices_driven() > 1:
+            continue  # a number among the devices, all of which this process drives
         if not _needs_several(name, value):
             accepted[name] = value
-        elif OneRank.is_forced and world().size == 1:
+        elif OneRank.is_forced and world().size == 1 and devices_driven() == 1:
             _warn_once(name, value)
         else:
             raise GraphRuntimeError(_refusal(name, value))
@@ -112,8 +129,54 @@ def _check(name: str, value: Any) -> None:
             raise GraphTypeError(f"The {name} of set_auto_parallel_context is an integer, not {value!r}.")
         if value < least:
             raise GraphValueError(f"The {name} of set_auto_parallel_context is {least} or more, not {value}.")
-    if name == "parallel_optimizer_config":
-        _check_optimizer(value)
+    if name == "dataset_strategy":
+        _check_dataset_strategy(value)
+
+
+def _check_dataset_strategy(value: Any) -> None:
+    """Raise GraphValueError for what is neither a name nor numbers of slices for each input."""
+    is_named = isinstance(value, str) and value in ("", DATA_PARALLEL, FULL_BATCH)
+    if not is_named and not (isinstance(value, (tuple, list)) and all(map(_are_slices, value))):
+        text = f'The dataset_strategy is "{DATA_PARALLEL}", "{FULL_BATCH}" or a tuple of slices for each input'
+        raise GraphValueError(f"{text}, such as ((4, 1), (4,)), not {value!r}.")
+
+
+def _are_slices(value: Any) -> bool:
+    return isinstance(value, (tuple, list)) and all(type(count) is int and count > 0 for count in value)
+
+
+def drive(count: Any, *, from_start: bool = False) -> None:
+    """Let this process drive so many devices, if JAX is there and no other process was started."""
+    if world().size == 1 and (count == 1 or find_spec("jax") is not None):
+        drive_devices(count, from_start=from_start)
+
+
+def drive_or_warn(count: int) -> None:
+    """Let this process drive so many devices; it drives one, after a warning, if JAX is missing."""
+    drive(count, from_start=True)
+    if count > 1 and devices_driven() != count:
+        missing = "JAX, which drives them, is missing: `pip install 'graphls[xla]'`"
+        reason = "this is one of several processes" if world().size > 1 else missing
+        warn(f"The script runs on one device and not on {count}, as {reason}.")
+
+
+def parallel_layout() -> DeviceLayout:
+    """How the devices that this process drives divide steps; one device where it drives one."""
+    count = devices_driven()
+    if count == 1 or get_auto_parallel_context("parallel_mode") == ParallelMode.STAND_ALONE:
+        return DeviceLayout()
+    mesh, config = mesh_of_devices(count), get_auto_parallel_context("parallel_optimizer_config")
+    is_divided = get_auto_parallel_context("enable_parallel_optimizer")
+    zero = int(config.get("optimizer_level", "level1")[-1]) if is_divided else 0
+    threshold = config.get("parallel_optimizer_threshold", get_auto_parallel_context("parallel_optimizer_threshold"))
+    return DeviceLayout(mesh, zero, "+".join(mesh.names), _dataset_strategy(), int(threshold) << 10)
+
+
+def _dataset_strategy() -> str | tuple[tuple[int, ...], ...]:
+    strategy = get_auto_parallel_context("dataset_strategy")
+    if get_auto_parallel_context("full_batch"):
+        return FULL_BATCH
+    return strategy or DATA_PARALLEL if isinstance(strategy, str) else tuple(map(tuple, strategy))
 
 
 def _check_optimizer(config: dict[str, Any]) -> None:
@@ -122,9 +185,15 @@ def _check_optimizer(config: dict[str, Any]) -> None:
         require_known("parallel_optimizer_config", name, OPTIMIZER)
         if name == "parallel_optimizer_threshold" and (type(value) is not int or value < 0):
             raise GraphValueError(f"The {name} is a number of KB, 0 or more, not {value!r}.")
-        if name == "optimizer_level" and value != "level1":
+        if name == "optimizer_level" and value not in ("level1", "level2", "level3"):
+            raise GraphValueError(f'The {name} is "level1", "level2" or "level3", not {value!r}.')
+        is_one = devices_driven() == 1 and not (OneRank.is_forced and world().size == 1)
+        if name == "optimizer_level" and value != "level1" and is_one:
             raise GraphRuntimeError(refusal("division of weights", f"optimizer_level={value!r}"))
-        if name == "optimizer_weight_shard_size" and value not in (-1, world().size):
+        if name == "optimizer_weight_shard_size" and value not in (-1, world().size * devices_driven()):
+            if devices_driven() > 1:
+                text = f"The states of optimizers are divided among all {devices_driven()} devices"
+                raise GraphRuntimeError(f"{text}, not among {value!r}; leave {name} out.")
             text = f"The states of optimizers are divided among all processes that were started, {world().size}"
             raise GraphRuntimeError(f"{text}, not among {value!r}; leave {name} out.")
 
@@ -138,8 +207,12 @@ def force_one_rank(is_forced: bool) -> None:
 @contextmanager
 def preserved_parallel_context() -> Iterator[None]:
     """Restore every setting of parallel training after a block."""
-    with _settings.preserved():
-        yield
+    devices = devices_driven()
+    try:
+        with _settings.preserved():
+            yield
+    finally:
+        drive_devices(devices)
 
 
 def takes_parameters_of_first_rank() -> bool:
@@ -157,12 +230,15 @@ def shard_threshold() -> int | None:
 
 def _needs_several(name: str, value: object) -> bool:
     """Returns whether a setting requires several devices."""
-    return value not in ONE_RANK_MODES if name == "parallel_mode" else name in FIXED and value != _fixed(name)
+    if name == "parallel_mode":
+        modes = DIVIDING_MODES if devices_driven() > 1 else ()
+        return value not in (*ONE_RANK_MODES, *modes)
+    return name in FIXED and value != _fixed(name)
 
 
 def _fixed(name: str) -> Any:
     """The value that the existing ranks determine for a setting, or its default."""
-    return {"device_num": world().size, "global_rank": world().rank}.get(name, DEFAULTS[name])
+    return {"device_num": world().size * devices_driven(), "global_rank": world().rank}.get(name, DEFAULTS[name])
 
 
 def _refusal(name: str, value: object) -> str:
@@ -177,9 +253,10 @@ def _refusal(name: str, value: object) -> str:
 
 
 def _start(count: object) -> str:
-    """The advice to start a script in so many processes."""
-    program = "python -m graphls exec" if OneRank.is_forced else "python"
-    return f"start the script by `mpiexec -n {count} {program} script.py`"
+    """The advice to start a script for so many devices or in so many processes."""
+    if OneRank.is_forced:
+        return f"start the script by `python -m graphls exec --devices {count} script.py`"
+    return f"start the script by `mpiexec -n {count} python script.py`"
 
 
 def _warn_once(name: str, value: object) -> None:
@@ -188,8 +265,8 @@ def _warn_once(name: str, value: object) -> None:
     if not before:
         count = value if name == "device_num" else 4
         warn(
-            f"One process was started, so {name}={value!r} and what else means several is left out; to train data in "
-            f"parallel, {_start(count)}."
+            f"One process was started, so {name}={value!r} and what else means several is left out; to divide "
+            f"training, {_start(count)}."
         )
 
 
@@ -209,6 +286,7 @@ def get_auto_parallel_context(attr_key: str) -> Any:
 def reset_auto_parallel_context() -> None:
     """Reset every setting of parallel training to its default."""
     _settings.reset()
+    drive_devices()
 
 
 # -- the names that training cells of MindSpore 1 import ------------------------------------------------------

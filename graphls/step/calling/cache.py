@@ -17,11 +17,11 @@ from graphls.frontend.trace.closure_variables import ClosureVariables, is_cell
 from graphls.frontend.trace.inputs import is_input
 from graphls.ir.compare import constant_key
 from graphls.ir.engines import AUTO
-from graphls.ir.sharding import Mesh
 from graphls.ir.types import DType, as_dtype
 from graphls.nn.cell import Cell
 from graphls.nn.declared_inputs import check_declared, has_declarations
-from graphls.runtime.context import default_device, default_engine, default_mesh
+from graphls.runtime.context import default_device, default_engine, default_layout
+from graphls.runtime.context.device_layout import DeviceLayout
 from graphls.runtime.devices import Cuda
 from graphls.runtime.engine_choice import Choice
 from graphls.step import api
@@ -29,9 +29,6 @@ from graphls.step.step import Compiled
 
 Key = tuple[Any, ...]
 """What a function reads from around it, the signature of its inputs, the device, the engine, and mesh and ZeRO."""
-
-Layout = tuple[Mesh | None, int]
-"""The mesh of a step, and its level of ZeRO."""
 
 MOST_VARIABLES = 8
 """For how many values of what a function reads from around it steps are kept."""
@@ -52,7 +49,7 @@ class CompileCache:
 
     def __init__(
         self, function: Callable[..., object], of: Callable[..., object] | None = None, engine: str | None = None,
-        layout: Layout | None = None,
+        layout: DeviceLayout | None = None,
     ) -> None:  # fmt: skip
         self.function, self.of, self.engine, self.layout = function, of, engine, layout
         self.around = ClosureVariables(function if of is None else of)
@@ -73,7 +70,7 @@ class CompileCache:
     def find(self, *inputs: object) -> Compiled:
         """The step for inputs like these, compiled where there is none that is up to date."""
         device = default_device()
-        engine, layout = self.engine or default_engine(device), self.layout or default_mesh()
+        engine, layout = self.engine or default_engine(device), self.layout or default_layout()
         key = self.around.key(), _signature(inputs), device, engine, layout
         last = self.last
         if last is not None and last[:2] == (key, Configuration.changes):
@@ -103,10 +100,10 @@ class CompileCache:
         return key, step
 
     def _compiled_for(
-        self, inputs: tuple[object, ...], device: str | Cuda, engine: str, layout: Layout
+        self, inputs: tuple[object, ...], device: str | Cuda, engine: str, layout: DeviceLayout
     ) -> Compiled:
         """The step for inputs; "auto" has one trial, whose result holds for inputs of other types as well."""
-        compiled = partial(api.compile, self.function, *inputs, device=device, mesh=layout[0], zero=layout[1])
+        compiled = partial(api.compile, self.function, *inputs, device=device, mesh=layout.mesh, zero=layout.zero)
         if engine != AUTO:
             return compiled(engine=engine)
         step = compiled(engine=self.choice.engine if self.choice else engine)
@@ -228,7 +225,7 @@ def _cache(function: Callable[..., object], caches: dict[object, CompileCache], 
     return cache
 
 
-def cache_of(cell: Cell, engine: str | None = None, layout: Layout | None = None) -> CompileCache:
+def cache_of(cell: Cell, engine: str | None = None, layout: DeviceLayout | None = None) -> CompileCache:
     """The compiled steps of a cell for inputs by position; without engine and layout, calls of the cell use them."""
     key = () if engine is None and layout is None else ("engine", engine, layout)
     cache: CompileCache = cell.__dict__["_compiled"].setdefault(key, CompileCache(cell, engine=engine, layout=layout))

@@ -1,0 +1,55 @@
+"""Slices of dimensions as axes of a mesh: which mesh axes cut a dimension into so many equal parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import combinations
+
+from graphls.base.errors import GraphValueError
+from graphls.ir.sharding import Mesh
+
+
+def mesh_of_devices(count: int) -> Mesh:
+    """A mesh of so many devices with an axis for each prime factor, the smallest first, which cuts as finely as can be.
+
+    Examples:
+        >>> from graphls.ir.slices import mesh_of_devices
+        >>> print(mesh_of_devices(12))
+        mesh(d0=2, d1=2, d2=3)
+    """
+    factors, factor = [], 2
+    while count > 1:
+        while count % factor == 0:
+            factors.append(factor)
+            count //= factor
+        factor += 1
+    return Mesh(**{f"d{number}": size for number, size in enumerate(factors or [1])})
+
+
+def axes_of_slices(mesh: Mesh, counts: Sequence[int], what: str = "A strategy") -> tuple[tuple[str, ...], ...]:
+    """The mesh axes of dimensions that are cut into so many slices each: in order, the first free ones that do.
+
+    Raises GraphValueError, a sentence about `what`, where the mesh has too few devices, or none of its axes fit.
+
+    Examples:
+        >>> from graphls.ir.slices import axes_of_slices, mesh_of_devices
+        >>> axes_of_slices(mesh_of_devices(8), (4, 1, 2))
+        (('d0', 'd1'), (), ('d2',))
+    """
+    free = [name for name in mesh.names if mesh.sizes[name] > 1]
+    result = []
+    for count in counts:
+        names = first_axes(mesh, free, count)
+        if names is None:
+            text = f"{what} cuts dimensions into {' x '.join(map(str, counts))} slices"
+            raise GraphValueError(f"{text}, which the {mesh.size} devices of {mesh} cannot take.")
+        free = [name for name in free if name not in names]
+        result.append(names)
+    return tuple(result)
+
+
+def first_axes(mesh: Mesh, names: Iterable[str], count: int) -> tuple[str, ...] | None:
+    """The first of these mesh axes, as few as can be, that cut a dimension into so many slices; None if none do."""
+    names = tuple(names)
+    chosen = (each for size in range(len(names) + 1) for each in combinations(names, size))
+    return next((each for each in chosen if mesh.parts(each) == count), None)
