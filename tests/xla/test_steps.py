@@ -223,3 +223,19 @@ def test_a_state_that_takes_another_dtype_is_converted() -> None:
     net.weight.set_dtype(graphls.float16)
     graphls.compile(net, X, engine="xla")(X)
     assert float(step(X, y)) > float(step(X, y))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_products_of_constants_overflow_where_the_step_says_so(dtype: str) -> None:
+    """XLA's simplifier would multiply the constants first, or divide once."""
+    large = 1e30 if dtype == "float32" else 1e300
+
+    def chains(x: Any, y: Any) -> Any:
+        return x * large * (1 / large), x / large / large, x / y / y, y / (y / x), (x * large) / large
+
+    x = np.array([large, -large, 1.0], dtype)
+    y = np.full(3, large, dtype)
+    here, there = (graphls.compile(chains, x, y, engine=engine)(x, y) for engine in ("xla", "numpy"))
+    for result, expected in zip(here, there, strict=True):
+        np.testing.assert_allclose(result.asnumpy(), expected.asnumpy(), rtol=1e-6)
+    assert np.isinf(here[0].asnumpy()[0])

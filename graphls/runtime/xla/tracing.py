@@ -17,7 +17,8 @@ from graphls.primitives.indexing import axis_size
 from graphls.primitives.primitive import Primitive
 from graphls.runtime.xla.instructions import tag
 
-SHIFTS = ("add", "sub")
+CHAINS = {"add": "sum", "sub": "sum", "mul": "product", "div": "product"}
+"""The operations that XLA's simplifier joins with another one of their kind."""
 
 Array = Any
 """An array of JAX, traced or not."""
@@ -41,7 +42,7 @@ class Tracer:
         self.tested = tested
         self.placed = placed or _unchanged
         self.checks: list[tuple[Node, Array]] = []
-        self.shifted: set[Value] = set()
+        self.chained: dict[Value, str] = {}
 
     def run(self, nodes: Sequence[Node], env: dict[Value, Array]) -> None:
         """Add the results of nodes to `env`, which has all that they read."""
@@ -64,14 +65,20 @@ class Tracer:
         """The arrays that a node reads, of JAX where NumPy would compute a large constant from its own."""
         arrays = tuple(env[value] for value in node.inputs)
         are_constant = [isinstance(array, (np.ndarray, np.generic)) for array in arrays]
-        if node.primitive.name in SHIFTS and any(are_constant) and not all(are_constant):
-            # XLA would add the constants of two shifts in a row first, so that 1 - p + 1e-12 becomes 0 where p is 1.
-            pairs = zip(arrays, node.inputs, strict=True)
-            arrays = tuple(self.jax.lax.optimization_barrier(a) if v in self.shifted else a for a, v in pairs)
-            self.shifted.update(v for v in node.outputs if v.type.dtype.is_float)
+        if is_chained(node.primitive.name, are_constant):
+            arrays = self._apart(CHAINS[node.primitive.name], node, arrays)
         is_constant = all(are_constant)
         is_large = any(value.type.size > LARGE for value in node.outputs)
         return tuple(map(self.jax.numpy.asarray, arrays)) if is_constant and is_large else arrays
+
+    def _apart(self, kind: str, node: Node, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
+        """The operands of a link of a chain, with a barrier where they are links of one kind, which XLA would join.
+
+        1 - p + 1e-12 would be 0 where p is 1, as XLA adds the constants first, and x / a / b where a * b overflows.
+        """
+        self.chained.update((v, kind) for v in node.outputs if v.type.dtype.is_float)
+        pairs = zip(arrays, node.inputs, strict=True)
+        return tuple(self.jax.lax.optimization_barrier(a) if self.chained.get(v) == kind else a for a, v in pairs)
 
     def _computed(self, node: Node, arrays: tuple[Array, ...], env: dict[Value, Array]) -> tuple[Array, ...]:
         primitive: Any = node.primitive
@@ -138,6 +145,11 @@ class Tracer:
         if isinstance(result, (np.ndarray, np.generic)) or not hasattr(result, "dtype"):
             return np.asarray(result, dtype)
         return result if result.dtype == dtype else result.astype(dtype)
+
+
+def is_chained(name: str, are_constant: Sequence[bool]) -> bool:
+    """Whether XLA may join an operation with one before: any division of variables, and all others by a constant."""
+    return name in CHAINS and not all(are_constant) and (name == "div" or any(are_constant))
 
 
 def _unchanged(array: Array, sharding: Sharding) -> Array:
