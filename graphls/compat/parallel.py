@@ -126,7 +126,7 @@ class AutoParallel(Cell):
         return self.network(*inputs)
 
     def dataset_strategy(self, config: Any) -> None:
-        """What devices divide of inputs: "data_parallel", "full_batch", or slices or a Layout for each input."""
+        """What devices divide of inputs: "data_parallel", "full_batch", or slices for each input."""
         self._set(dataset_strategy=config)
 
     def hsdp(self, shard_size: int = -1, threshold: int = 64, optimizer_level: str = "level1") -> None:

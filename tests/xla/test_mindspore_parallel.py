@@ -83,6 +83,8 @@ faults = {
     "equal": lambda: net.product.shard(((3, 1), (1, 1))),
     "numbers": lambda: net.product.shard(((4,), (1, 1))),
     "tuple": lambda: net.product.shard((4, 1)),
+    "hybrid": lambda: ms.set_auto_parallel_context(parallel_mode="hybrid_parallel"),
+    "shards": lambda: ms.set_auto_parallel_context(parallel_optimizer_config={"optimizer_weight_shard_size": 2}),
     "pipelines": lambda: ms.set_auto_parallel_context(pipeline_stages=2),
 }
 for name, fault in faults.items():
@@ -105,15 +107,17 @@ def test_strategies_divide_operands_and_parameters_or_say_why_not(tmp_path: Path
     assert "f32[8/d0+d1,16/d2]" in done.stdout
     faults = [line.split(" (/")[0] for line in lines if line.split(":")[0].isidentifier()]
     assert [fault.split(":")[0] for fault in faults] == [
-        "strategy", "cuts", "alike", "equal", "numbers", "tuple", "pipelines"
+        "strategy", "cuts", "alike", "equal", "numbers", "tuple", "hybrid", "shards", "pipelines"
     ]  # fmt: skip
     product = "The in_strategy ((4, 4), (4, 1)) of MatMul cuts dimensions into 4 x 4 x 1 slices, which the 8 devices"
-    assert product in faults[1] and "script.py" in lines[-6]
+    assert product in faults[1] and "script.py" in lines[-8]
     assert "cuts one dimension of the operator into 2 and into 4 slices" in faults[2]
     assert "cuts 8 elements into 3 slices, which are not equal parts" in faults[3]
     assert "has 1 numbers for tensor 0, whose shape is (8, 16)" in faults[4]
     assert "is a tuple with slices for each tensor" in faults[5]
-    assert "graphls does not offer stages of a network on several devices (pipeline_stages=2)" in faults[6]
+    assert "'hybrid_parallel' runs operators on the part of one device, and this process drives 8; use" in faults[6]
+    assert "are divided among all 8 devices, not among 2" in faults[7]
+    assert "graphls does not offer stages of a network on several devices (pipeline_stages=2)" in faults[8]
     assert "The dataset_strategy (3, 1) cuts dimensions into 3 x 1 slices" in faults[0]
 
 

@@ -193,8 +193,9 @@ def default_engine(device: str | Cuda) -> str:
 def default_layout() -> DeviceLayout:
     """The mesh of steps that name none and what it divides: by `set_context`, or by settings of parallel training."""
     layout = parallel_layout()
-    is_own = _settings["mesh"] is not None or layout.mesh is None
-    return DeviceLayout(_settings["mesh"], _settings["zero"]) if is_own else layout
+    if _settings.explicit_value("mesh") is None and (layout.mesh is not None or not _settings["zero"]):
+        return layout
+    return DeviceLayout(_settings["mesh"], _settings["zero"])
 
 
 def cuda_of_context() -> Cuda:

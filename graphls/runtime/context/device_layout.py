@@ -46,3 +46,7 @@ class DeviceLayout:
 
     def _cut(self, mesh: Mesh, slices: Sequence[int]) -> tuple[tuple[str, ...], ...]:
         return axes_of_slices(mesh, slices, f"The dataset_strategy {tuple(slices)}")
+
+
+ONE_DEVICE = DeviceLayout()
+"""A step on one device."""

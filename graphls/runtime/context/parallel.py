@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
+from functools import lru_cache, partial
 from importlib.util import find_spec
 from typing import Any, ClassVar
 
@@ -14,7 +14,7 @@ from graphls.base.reporting import warn
 from graphls.base.sharing.settings import Settings
 from graphls.distributed.world import devices_driven, drive_devices, world
 from graphls.ir.slices import mesh_of_devices
-from graphls.runtime.context.device_layout import DATA_PARALLEL, FULL_BATCH, DeviceLayout
+from graphls.runtime.context.device_layout import DATA_PARALLEL, FULL_BATCH, ONE_DEVICE, DeviceLayout
 from graphls.runtime.context.keys import mindspore_settings, require_known
 
 
@@ -164,12 +164,19 @@ def parallel_layout() -> DeviceLayout:
     """How the devices that this process drives divide steps; one device where it drives one."""
     count = devices_driven()
     if count == 1 or get_auto_parallel_context("parallel_mode") == ParallelMode.STAND_ALONE:
-        return DeviceLayout()
-    mesh, config = mesh_of_devices(count), get_auto_parallel_context("parallel_optimizer_config")
+        return ONE_DEVICE
+    config = get_auto_parallel_context("parallel_optimizer_config")
     is_divided = get_auto_parallel_context("enable_parallel_optimizer")
     zero = int(config.get("optimizer_level", "level1")[-1]) if is_divided else 0
     threshold = config.get("parallel_optimizer_threshold", get_auto_parallel_context("parallel_optimizer_threshold"))
-    return DeviceLayout(mesh, zero, "+".join(mesh.names), _dataset_strategy(), int(threshold) << 10)
+    return _layout_of(count, zero, _dataset_strategy(), int(threshold) << 10)
+
+
+@lru_cache(maxsize=16)
+def _layout_of(count: int, zero: int, strategy: str | tuple[tuple[int, ...], ...], least: int) -> DeviceLayout:
+    """The layout of so many devices; each call of a cell asks for it, so it is the same object."""
+    mesh = mesh_of_devices(count)
+    return DeviceLayout(mesh, zero, "+".join(mesh.names), strategy, least)
 
 
 def _dataset_strategy() -> str | tuple[tuple[int, ...], ...]:
@@ -249,6 +256,9 @@ def _refusal(name: str, value: object) -> str:
     if name == "global_rank":
         number = f"global_rank is the number of this process among those that mpiexec has started, {world().rank} of"
         return f"{number} {world().size}, not {value}; leave it out, and {_start(4)}."
+    if name == "parallel_mode" and devices_driven() > 1:
+        text = f"The parallel_mode {value!r} runs operators on the part of one device, and this process drives"
+        return f"{text} {devices_driven()}; use {ParallelMode.SEMI_AUTO_PARALLEL!r}, which divides complete tensors."
     return refusal("pipelines" if name == "pipeline_stages" else "division of networks", f"{name}={value!r}")
 
 
