@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 MOST = 5
 """The states and the lines of temporary values that are listed."""
+LEAST = 1 << 20
+"""Bytes that are worth a sentence."""
 DATA = "data"
 """The mesh axis along which ZeRO divides."""
 
@@ -22,6 +24,7 @@ def advice(analysis: Analysis, memory: int) -> Iterator[str]:
     yield f"A device of {size(memory)} lacks {size(analysis.memory - memory)}."
     yield from _states(analysis)
     yield from _zero(analysis)
+    yield from _results(analysis)
     yield from _temporaries(analysis)
 
 
@@ -29,13 +32,17 @@ def _states(analysis: Analysis) -> Iterator[str]:
     """The largest states, with the mesh axes that do not divide them."""
     yield "The largest states:"
     for state in sorted(analysis.states, key=lambda each: -analysis.local_size(each))[:MOST]:
-        unused = _unused(state.sharding.names if state.sharding else (), analysis)
+        unused = _unused(state, analysis)
         advice = f"; {' and '.join(unused)} could divide it" if unused else ""
         yield f"  {state.name}: {state.type_text}, {size(analysis.local_size(state))}{advice}"
 
 
-def _unused(used: Sequence[str], analysis: Analysis) -> list[str]:
-    return [axis for axis, count in analysis.mesh.sizes.items() if count > 1 and axis not in used]
+def _unused(state: Value, analysis: Analysis) -> list[str]:
+    """The mesh axes that do not divide a state, and that divide one of its axes evenly."""
+    mesh, sharding = analysis.mesh, state.sharding
+    shape = state.type.shape if sharding is None else sharding.local(state.type.shape, mesh)
+    others = {name: count for name, count in mesh.sizes.items() if sharding is None or name not in sharding.names}
+    return [name for name, count in others.items() if count > 1 and any(n and n % count == 0 for n in shape)]
 
 
 def _zero(analysis: Analysis) -> Iterator[str]:
@@ -44,7 +51,7 @@ def _zero(analysis: Analysis) -> Iterator[str]:
     parameters = analysis.parameters
     for level, chosen in ((1, lambda state: state not in parameters), (3, lambda state: state in parameters)):
         saved = _undivided(analysis, chosen) * (parts - 1) // parts
-        if saved >= 1 << 20:
+        if saved >= LEAST:
             kind = "the states of optimizers" if level == 1 else "parameters, which are gathered where they are read"
             yield f"zero={level} would divide {kind}, by {DATA!r} and save up to {size(saved)}."
 
@@ -52,6 +59,16 @@ def _zero(analysis: Analysis) -> Iterator[str]:
 def _undivided(analysis: Analysis, is_chosen: Callable[[Value], bool]) -> int:
     own = filter(is_chosen, analysis.states)
     return sum(analysis.local_size(state) for state in own if not state.sharding or DATA not in state.sharding.names)
+
+
+def _results(analysis: Analysis) -> Iterator[str]:
+    """Why new states need memory beside the old ones."""
+    if analysis.results >= LEAST:
+        reason = "something reads the old ones when the new ones are there"
+        if analysis.tested:
+            _, name, place = _origin(analysis.tested[0])
+            reason = f"the program tests indices that it computes, by {name} {place}; inputs are tested before the step"
+        yield f"{size(analysis.results)} are new states beside the old ones: {reason}."
 
 
 def _temporaries(analysis: Analysis) -> Iterator[str]:
@@ -85,4 +102,6 @@ def _division(own: Sequence[Live], analysis: Analysis) -> str:
     global_size = max(value.type.size * value.type.dtype.numpy.itemsize for value in node.outputs)
     parts, rest = divmod(global_size, own[0].size)
     devices = analysis.mesh.size
-    return f", divided by {parts} of {devices} devices" if not rest and 0 < parts < devices else ""
+    if rest or not 0 < parts < devices:
+        return ""
+    return ", whole on every device" if parts == 1 else f", divided by {parts} of {devices} devices"

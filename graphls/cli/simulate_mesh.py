@@ -157,6 +157,9 @@ def _lines(analysis: Analysis, machine: Machine) -> Iterator[str]:
     yield from _time(analysis, machine)
     if any(value.type.dtype.is_half for node in walk(analysis.graph) for value in node.outputs):
         yield HALVES
+    if analysis.elsewhere:
+        names = ", ".join(dict.fromkeys(node.primitive.name for node in analysis.elsewhere))
+        yield f"Other engines run {len(analysis.elsewhere)} nodes, which do not count: {names}."
     if machine.memory and analysis.memory > machine.memory:
         yield ""
         yield from advice(analysis, machine.memory)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -178,6 +179,38 @@ def test_text_of_a_graph_is_compiled_for_its_mesh(tmp_path: Path, capsys: pytest
     (tmp_path / "step.ir").write_text(str(graph))
     assert main(["simulate", "--mesh", "data=8", str(tmp_path / "step.ir")]) == 0
     assert "other states, divided by data" in capsys.readouterr().out
+
+
+EMBEDDING = """
+import numpy as np
+import graphls
+from graphls import nn, ops
+
+class Net(nn.Cell):
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(100_000, 8)
+        self.drop = nn.Dropout(p=0.1)
+
+    def construct(self, ids, labels):
+        return ops.cross_entropy(self.drop(self.table(ids * 2)), labels)
+
+net = Net().set_train()
+train = nn.TrainOneStepCell(net, nn.Adam(net.trainable_params(), 1e-3))
+graphls.compile(train, np.zeros(64, np.int32), np.zeros(64, np.int32))
+"""
+
+
+def test_advice_says_why_new_states_lie_beside_old_ones(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "embed.py").write_text(EMBEDDING)
+    assert main(["simulate", "--mesh", "data=8", "--memory", "1MB", str(tmp_path / "embed.py")]) == 0
+    out = capsys.readouterr().out
+    table = 4 * 100_000 * 8 / 2**20
+    assert f"zero=1 would divide the states of optimizers, by 'data' and save up to {2 * table * 7 / 8:.1f} MiB." in out
+    assert f"{3 * table:.1f} MiB are new states beside the old ones: the program tests indices that it " in out
+    assert re.search(r"MiB by gather_gradient at .*embed.py:13 \(backward\): ", out)
+    assert "global_step: i32[1], 4 B\n" in out and "table: f32[100000,8], 3.1 MiB; data could divide it\n" in out
+    assert "values of the forward that the backward reads" not in out
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ The program is compiled for virtual devices and never run, so no state needs mem
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 from re import search
@@ -43,7 +43,7 @@ class Analysis:
 
     `arguments` are all inputs and states, `results` what is not written into the memory of an old state, `temporaries`
     the rest of what XLA allocates, and `live` the values of which it consists at its peak. `flops` are the floating
-    point operations, `elsewhere` the nodes of the step that other engines run.
+    point operations, `tested` the nodes whose indices the program tests, and `elsewhere` those that other engines run.
     """
 
     graph: Graph
@@ -54,6 +54,7 @@ class Analysis:
     live: tuple[Live, ...]
     flops: float
     collectives: tuple[Collective, ...]
+    tested: tuple[Node, ...]
     elsewhere: tuple[Node, ...]
 
     @property
@@ -111,13 +112,15 @@ def analysed(graph: Graph) -> Analysis:
         largest.live,
         sum(each.flops for each in own),
         tuple(each for one in own for each in one.collectives),
+        tuple(node for one in own for node in one.tested),
         tuple(node for nodes in others for node in nodes),
     )
 
 
 def _of_segment(graph: Graph, mesh: Mesh) -> Analysis:
     tested = moved_indices(graph, graph.inputs)[1]
-    program = _Simulated(load_jax(), graph, Placement(graph, "cpu"), (), tested).compiled
+    simulated = _Simulated(load_jax(), graph, Placement(graph, "cpu"), (), tested)
+    program = simulated.compiled
     memory, cost = program.memory_analysis(), program.cost_analysis()
     instructions = Instructions(program.as_text(), graph)
     return Analysis(
@@ -126,11 +129,21 @@ def _of_segment(graph: Graph, mesh: Mesh) -> Analysis:
         memory.argument_size_in_bytes,
         memory.output_size_in_bytes - memory.alias_size_in_bytes,
         memory.temp_size_in_bytes,
-        tuple(Live(each.size, each.shape.partition("{")[0], each.node) for each in live_at_peak(instructions)),
+        tuple(_live(instructions)),
         cost.get("flops", 0.0) + _repeated(instructions),
         tuple(collectives(instructions, mesh)),
+        tuple(simulated.checks),
         (),
     )
+
+
+def _live(instructions: Instructions) -> Iterator[Live]:
+    """What is live at the peak; the arrays that share a collective are values of their own."""
+    own = {each.name: each for name in instructions.runs() for each in instructions.of(name)}
+    for each in live_at_peak(instructions):
+        values = [own[name] for name in each.operands] if len(each.arrays) > 1 else [each]
+        values = values if len(values) == len(each.arrays) else [each]
+        yield from (Live(value.size, value.shape.partition("{")[0], value.node) for value in values)
 
 
 def _repeated(instructions: Instructions) -> float:
