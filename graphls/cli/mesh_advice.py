@@ -72,8 +72,8 @@ def _results(analysis: Analysis) -> Iterator[str]:
 
 
 def _temporaries(analysis: Analysis) -> Iterator[str]:
-    """The largest temporary values at the peak, together where they are of one line of the user."""
-    yield f"Temporary values, where they need most ({size(sum(each.size for each in analysis.live))}):"
+    """The largest values that are live at the peak, together where they are of one line of the user."""
+    yield f"Live at the peak ({size(sum(each.size for each in analysis.live))}):"
     groups: dict[tuple[str, ...], list[Live]] = {}
     for each in analysis.live:
         groups.setdefault(_origin(each.node), []).append(each)

@@ -19,9 +19,10 @@ from graphls.cli.quantities import BYTES, SECONDS, quantity
 from graphls.compat.hook.script import run_script
 from graphls.distributed.cost import Network
 from graphls.inspect.profile.texts import milliseconds
-from graphls.ir.graph import Graph, walk
+from graphls.ir.graph import PHASES, Graph, walk
 from graphls.ir.sharding import Mesh
 from graphls.passes.distributed.shardings import Shardings
+from graphls.runtime.context import force_device, forced_device
 from graphls.runtime.simulation import TrainingStep, simulated
 from graphls.runtime.target import ExecutionTarget
 from graphls.runtime.xla.collectives import Collective, sliced_as
@@ -98,11 +99,15 @@ def _graph(options: argparse.Namespace, mesh: Mesh | None) -> Graph | int:
         target = ExecutionTarget("onnxruntime", "cpu", "xla", graph.mesh)
         target.check()
         return target.partitioned(graph)
+    before = forced_device()
+    force_device("cpu")  # so that scripts for devices that are not here run
     try:
         with simulated(mesh, options.zero):
             code = run_script(options.file, options.arguments)
     except TrainingStep as step:
         return step.graph
+    finally:
+        force_device(before)
     if code == 0:
         raise GraphValueError(f"{options.file} compiles no step that writes states, so there is nothing to simulate.")
     return code
@@ -151,6 +156,8 @@ def _flops(text: str | None) -> float:
 
 def _lines(analysis: Analysis, machine: Machine) -> Iterator[str]:
     yield from Table(("memory of a device", "bytes"), list(_memory(analysis))).lines()
+    if analysis.live:
+        yield _phases(analysis)
     yield ""
     yield from Table(HEADER, list(_collectives(analysis, machine)), texts=2).lines()
     yield ""
@@ -179,6 +186,16 @@ def _memory(analysis: Analysis) -> Iterator[tuple[str, str]]:
     yield "results in memory of their own", size(analysis.results)
     yield "temporary values", size(analysis.temporaries)
     yield "all", size(analysis.memory)
+
+
+def _phases(analysis: Analysis) -> str:
+    """The values that are live at the peak by the phase of the step that computes them."""
+    sums = dict.fromkeys((*PHASES, ""), 0)
+    for each in analysis.live:
+        sums[each.node.phase if each.node else ""] += each.size
+    of = {phase: f"of the {phase}" if phase else "of XLA itself" for phase in sums}
+    parts = ", ".join(f"{size(count)} {of[phase]}" for phase, count in sums.items() if count)
+    return f"Live at the peak, as temporary values or where results will lie: {parts}."
 
 
 def _names(axes: Sequence[str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,9 @@ import sys
 import numpy as np
 import graphls
 from graphls import nn
+
+if "GPU" in sys.argv:
+    graphls.set_context(device_target="GPU")
 
 first, second = nn.Dense({INPUTS}, {HIDDEN}, has_bias=False), nn.Dense({HIDDEN}, {OUTPUTS}, has_bias=False)
 if "columns" in sys.argv:
@@ -156,12 +160,15 @@ def test_loops_count_as_often_as_they_run(tmp_path: Path) -> None:
 
 def test_the_command_prints_memory_communication_and_time(script: str, capsys: pytest.CaptureFixture[str]) -> None:
     machine = ["--flops", "1e9", "--bandwidth", "data=1GB/s,model=2GB/s", "--latency", "1us"]
-    assert main(["simulate", "--mesh", "data=4,model=2", "--zero", "1", *machine, script, "columns"]) == 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # such as that there is no GPU
+        assert main(["simulate", "--mesh", "data=4,model=2", "--zero", "1", *machine, script, "columns", "GPU"]) == 0
     out = capsys.readouterr().out
     assert out.startswith("mesh(data=4, model=2): 8 devices, ") and "the step is there" not in out
     lines = {line.split("  ")[0]: line.split()[-2:] for line in out.splitlines() if "  " in line}
     assert lines["parameters, divided by model"] == ["24.0", "KiB"]
     assert lines["other states, divided by data and model"] == ["6.0", "KiB"]
+    assert re.search(r"\nLive at the peak, .* of the (forward|backward)", out)
     assert "A step takes " in out and " lacks " not in out
 
 
