@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from graphls.distributed.collectives import all_objects, all_reduce
-from graphls.distributed.world import world
+from graphls.distributed.world import devices_driven, world
 from graphls.nn.grad_reducer import is_data_parallel
 from graphls.train.callbacks.checkpoint_config import CheckpointConfig
 
@@ -68,27 +68,31 @@ def _destination(writer: Writer) -> tuple[str | None, str | None, int | None]:
 
 @contextmanager
 def joint_shards(dataset: object) -> Iterator[bool]:
-    """Remove the rows that pad shards to equal sizes, in a block; yields whether a dataset is a shard of this rank."""
-    samplers = list(_shard_samplers(dataset)) if world().size > 1 else []
+    """Remove the rows that pad shards to equal sizes, in a block; yields whether a dataset is a shard of this rank.
+
+    One of all ranks, whose devices this process drives, is none.
+    """
+    ranks = world().size * devices_driven()
+    samplers = list(_shard_samplers(dataset, ranks)) if ranks > 1 else []
     before = [sampler.offset for sampler in samplers]
     for sampler in samplers:
         sampler.offset = max(sampler.offset, 0)  # the shard begins with the same rows, and ends with the last one
     try:
-        yield bool(samplers)
+        yield bool(samplers) and world().size > 1
     finally:
         for sampler, offset in zip(samplers, before, strict=True):
             sampler.offset = offset
 
 
-def _shard_samplers(node: Any) -> Iterator[Any]:
+def _shard_samplers(node: Any, ranks: int) -> Iterator[Any]:
     """The samplers of a dataset and its children that select each rank's shard."""
     sampler = getattr(node, "sampler", None)
     while sampler is not None:
-        if getattr(sampler, "num_shards", None) == world().size and hasattr(sampler, "offset"):
+        if getattr(sampler, "num_shards", None) == ranks and hasattr(sampler, "offset"):
             yield sampler
         sampler = getattr(sampler, "child_sampler", None)
     for child in getattr(node, "children", ()):
-        yield from _shard_samplers(child)
+        yield from _shard_samplers(child, ranks)
 
 
 def of_all_ranks(outputs: Sequence[Any] | None, stops: bool) -> tuple[list[Sequence[Any]], bool]:

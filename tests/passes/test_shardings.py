@@ -268,3 +268,36 @@ def test_a_pipeline_of_its_own_may_state_shardings() -> None:
     step = graphls.compile(nn.ReLU(), X, mesh=Mesh(data=1), passes=[Shardings(inputs=(("data", ()),)), "default"])
     assert [name for name in step.stages if name.endswith("shardings")] == ["01_shardings"]
     assert [v.sharding for v in step.graph.inputs] == [Sharding.of("data", None)]
+
+
+SEVERAL = """
+graph @step mesh(a=2, b=2) (%x: f32[4,8]) {
+  state @w: f32[8]
+  state @u: f32[8]
+  %shard = shard(@u) {axes=[["b"]]} : f32[8/b]  // forward
+  %y = mul(%x, @w) : f32[4,8]  // forward
+  %z = mul(%y, %shard) : f32[4,8]  // forward
+  %loss = sum(%z) {axis=none, keepdims=false} : f32[]  // forward
+  %c = constant() {value=array(f32[], [1.0])} : f32[]  // backward
+  %g, %h = gradient(%loss, %c, @w, @u) {of=1, wrt=2} : f32[8], f32[8]  // backward
+  %new_w = sub(@w, %g) : f32[8]  // update
+  %new_u = sub(@u, %h) : f32[8]  // update
+  @w <- %new_w
+  @u <- %new_u
+  return %loss
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [
+        (Shardings(data="a+b"), ["f32[4/a+b,8]", "f32[8]", "f32[8/b]"]),
+        (Shardings(3, "a+b"), ["f32[4/a+b,8]", "f32[8/a+b]", "f32[8/b+a]"]),
+        (Shardings(3, "a+b", least=33), ["f32[4/a+b,8]", "f32[8]", "f32[8/b]"]),
+        (Shardings(3, "a+b", undivided=("w",)), ["f32[4/a+b,8]", "f32[8]", "f32[8/b+a]"]),
+    ],
+)
+def test_several_axes_divide_what_is_not_excepted(policy: Shardings, expected: list[str]) -> None:
+    graph = policy.run(parse(SEVERAL))
+    assert [value.type_text for value in (*graph.inputs, *graph.states)] == expected

@@ -143,6 +143,11 @@ assert len({int(x) for (x,) in shuffled}) == 16
 assert len(list(ds.NumpySlicesDataset(np.arange(32), "x", num_shards=4, shard_id=0).batch(2))) == 4
 assert len(list(ds.NumpySlicesDataset(np.arange(32), "x").batch(2))) == 16
 
+columns = np.zeros((30, 1), np.float32), np.eye(30, 1, dtype=np.float32)
+rows = ds.NumpySlicesDataset(columns, ["x", "y"], shuffle=False, num_shards=8, shard_id=0).batch(1)
+model = ms.train.Model(nn.Identity(), loss_fn=nn.MSELoss(), metrics={"mae"})
+assert abs(model.eval(rows)["mae"] - 1 / 30) < 1e-6  # each row counts once
+
 x = ms.Tensor(np.ones((8, 3), np.float32))
 assert ops.AllReduce()(x).asnumpy().tolist() == [[8.0] * 3] * 8
 assert ops.AllReduce(ops.ReduceOp.MAX)(x).asnumpy().tolist() == [[1.0] * 3] * 8
