@@ -6,10 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from graphls.ir.graph import Graph, Node, Value, inside
 from graphls.ir.reachability import Reachability
-from graphls.ir.types import int32, int64
+from graphls.ir.types import bool_, int32, int64
 
 SMALL = 4096
 """Bytes of the largest state that gets a second buffer."""
+
+
+FEW = 1 << 16
+"""Elements up to which the host computes indices; more take longer than a program of all cores does."""
 
 
 def is_small(state: Value) -> bool:
@@ -35,30 +39,34 @@ def _taking_indices(graph: Graph) -> Sequence[Node]:
     return [n for n in graph.nodes if any(inner.primitive.takes_indices for inner in (n, *inside(n)))]
 
 
-def moved_indices(graph: Graph, values: Iterable[Value]) -> tuple[tuple[Node, ...], Mapping[Node, Value]]:
-    """The nodes whose indices are elements of these values, each with the value of its indices.
+def host_indices(graph: Graph, values: Iterable[Value]) -> tuple[tuple[Node, ...], Mapping[Node, Value]]:
+    """The nodes whose indices depend on these values alone, by little work, each with the value of its indices.
 
-    The first result are the nodes that select and arrange these elements, in order: views and copies of integers.
+    The first result are the nodes that compute these, in order: of integers and bools, which they move or, where there
+    are few, compute with.
     """
-    available, moves, indices = set(values), list[Node](), dict[Node, Value]()
+    available, computing, indices = set(values), list[Node](), dict[Node, Value]()
     for node in graph.nodes:
         if node.primitive.takes_indices and node.inputs[1] in available:
             indices[node] = node.inputs[1]
-        elif available.issuperset(node.inputs) and _selects_integers(node):
+        elif available.issuperset(node.inputs) and _is_little_work(node):
             available.update(node.outputs)
-            moves.append(node)
-    read, selections = set(indices.values()), list[Node]()
-    for node in reversed(moves):
+            computing.append(node)
+    read, selected = set(indices.values()), list[Node]()
+    for node in reversed(computing):
         if not read.isdisjoint(node.outputs):
             read.update(node.inputs)
-            selections.append(node)
-    return tuple(selections[::-1]), indices
+            selected.append(node)
+    return tuple(selected[::-1]), indices
 
 
-def _selects_integers(node: Node) -> bool:
-    """Whether a node only selects and arranges integers of its operands, of which it has no more than these."""
-    primitive, types = node.primitive, [v.type for v in (*node.inputs, *node.outputs)]
-    moves = node.inputs and primitive.flops_per_element == 0 and not (primitive.takes_indices or node.regions)
-    elsewhere = primitive.on_host or primitive.calls_python or primitive.is_collective
-    is_small = sum(v.type.size for v in node.outputs) <= sum(v.type.size for v in node.inputs)
-    return bool(moves) and not elsewhere and is_small and all(t in (int32, int64) for t in (t.dtype for t in types))
+def _is_little_work(node: Node) -> bool:
+    """Whether a node moves integers or bools of its operands, of which it has no more than these, or computes few."""
+    primitive, values = node.primitive, (*node.inputs, *node.outputs)
+    is_elsewhere = primitive.on_host or primitive.calls_python or primitive.is_collective
+    if primitive.takes_indices or node.regions or is_elsewhere:
+        return False
+    if any(v.type.dtype not in (bool_, int32, int64) or v.type.stacked for v in values):
+        return False
+    sizes = [sum(v.type.size for v in each) for each in (node.inputs, node.outputs)]
+    return max(sizes) <= FEW or (primitive.flops_per_element == 0 and sizes[1] <= sizes[0])

@@ -239,3 +239,10 @@ def test_products_of_constants_overflow_where_the_step_says_so(dtype: str) -> No
     for result, expected in zip(here, there, strict=True):
         np.testing.assert_allclose(result.asnumpy(), expected.asnumpy(), rtol=1e-6)
     assert np.isinf(here[0].asnumpy()[0])
+
+
+def test_labels_that_are_ignored_are_tested_before_the_program() -> None:
+    x, labels = np.ones((4, 3), np.float32), np.array([0, -100, 2, 1], np.int32)
+    step = graphls.compile(ops.cross_entropy, x, labels, engine="xla")
+    assert not program_of(step).keeps_states
+    assert step(x, labels).asnumpy() == pytest.approx(np.log(3))

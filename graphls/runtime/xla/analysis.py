@@ -14,7 +14,7 @@ from typing import Any
 from graphls.base.errors import GraphValueError
 from graphls.ir.flops import flops
 from graphls.ir.graph import Graph, Node, Value, walk
-from graphls.ir.indices import moved_indices
+from graphls.ir.indices import host_indices
 from graphls.ir.plan import flattened, plan_of
 from graphls.ir.sharding import Mesh
 from graphls.runtime.xla.collectives import Collective, collectives
@@ -118,7 +118,7 @@ def analysed(graph: Graph) -> Analysis:
 
 
 def _of_segment(graph: Graph, mesh: Mesh) -> Analysis:
-    tested = moved_indices(graph, graph.inputs)[1]
+    tested = host_indices(graph, graph.inputs)[1]
     simulated = _Simulated(load_jax(), graph, Placement(graph, "cpu"), (), tested)
     program = simulated.compiled
     memory, cost = program.memory_analysis(), program.cost_analysis()

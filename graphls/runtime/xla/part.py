@@ -21,7 +21,7 @@ from graphls.base.sharing.storage import array_in
 from graphls.distributed.own_parts import own_region
 from graphls.distributed.peers import Peers
 from graphls.ir.graph import Value
-from graphls.ir.indices import moved_indices
+from graphls.ir.indices import host_indices
 from graphls.ir.interpret import run_node
 from graphls.ir.plan import Segment
 from graphls.ir.types import Type
@@ -76,7 +76,7 @@ class XlaPart(BoundStates):
         boundary = {*(v for v in graph.inputs if v in shared), *(own for own, value in inner if value in shared)}
         self.peers = Peers.current if self.placement.is_spread else None
         own = () if self.peers else (v for v in graph.inputs if v not in shared)  # all processes raise, or none
-        self.moves, self.indices = moved_indices(graph, own)
+        self.selections, self.indices = host_indices(graph, own)
         self.program = self._compiled(boundary)
         self.status, self.each = XlaBuffer(), XlaBuffer()
         self.results = [XlaBuffer() for _ in graph.outputs]
@@ -164,7 +164,7 @@ class XlaPart(BoundStates):
     def _test_indices(self, fed: Mapping[Value, Any]) -> None:
         """Raise GraphIndexError, with the line, for an input that is an index out of range."""
         arrays = {v: array_in(fed[v]) for v in self.graph.inputs if v in fed} if self.indices else {}
-        for node in self.moves:
+        for node in self.selections:
             arrays.update(zip(node.outputs, run_node(node, arrays), strict=True))
         for node, value in self.indices.items():
             if not are_in_range(arrays[value], axis_size(node)):
