@@ -192,7 +192,8 @@ def _named(name: object, format: object) -> Path:
 def _existing(name: object) -> Path:
     text = _text("load_checkpoint", name)
     path = Path(text)
-    if path.is_dir() and (path.suffix not in (".ckpt", ".safetensors") or (path / shards_format.INDEX).exists()):
+    is_folder = os.path.isdir(path)  # which is False for a name that no file can have; Path.is_dir raises
+    if is_folder and (path.suffix not in (".ckpt", ".safetensors") or (path / shards_format.INDEX).exists()):
         return path
     if path.name == shards_format.INDEX:
         return path.parent

@@ -396,7 +396,7 @@ def test_what_runs_in_a_trace_is_traced() -> None:
 def test_a_cache_compiles_for_the_device_that_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
     devices: list[str] = []
 
-    def compiled(function: Any, *inputs: Any, device: str, engine: str) -> FakeStep:
+    def compiled(function: Any, *inputs: Any, device: str, **options: Any) -> FakeStep:
         devices.append(device)
         return FakeStep()
 

@@ -6,10 +6,10 @@ PHASES = {"forward": "#0072b2", "backward": "#c25500", "check": "#862d86", "upda
 """Colours on light ground that stay apart for colour-blind people; those of the page, which tests them."""
 PHASES_ON_DARK = {"forward": "#4aa8e0", "backward": "#f28a3c", "check": "#f2b8e6", "update": "#5ad19a"}
 BADGES = {"forward": "F", "backward": "B", "check": "C", "update": "U"}
-ENGINES = {"onnxruntime": "#8a929c", "onednn": "#5b3fc4", "xla": "#a3195b", "numpy": "#005f6b",
+ENGINES = {"onnxruntime": "#8a929c", "onednn": "#5b3fc4", "xla": "#2d0000", "numpy": "#005f6b",
            "host": "#8a6100"}  # fmt: skip
 """Border colours of segments, whose titles name the engine for readers who cannot see colours."""
-ENGINES_ON_DARK = {"onnxruntime": "#d0d7de", "onednn": "#b3a1ff", "xla": "#ff8fc0",
+ENGINES_ON_DARK = {"onnxruntime": "#d0d7de", "onednn": "#b3a1ff", "xla": "#d25a5a",
                    "numpy": "#12a4b8", "host": "#e3c567"}  # fmt: skip
 MIXED = "#8a8f98"
 """The colour of groups of several phases, and of ports."""
