@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol, runtime_checkable
 
-from graphls.base.errors import GraphKeyError, GraphValueError
+from graphls.base.errors import GraphKeyError, GraphTypeError, GraphValueError
 from graphls.ir.graph import Graph, Node
 from graphls.ir.plan import Segment
 from graphls.ir.registry import nearest
@@ -94,6 +94,13 @@ def check_engine(name: str, device: object) -> None:
     """Raise GraphKeyError for a name that no engine has, and what the engine of that name raises for a device."""
     if name != AUTO:
         find_engine(name).check(device)
+
+
+def require_mesh(mesh: object) -> Mesh:
+    """The mesh; raises GraphTypeError for anything but a Mesh."""
+    if not isinstance(mesh, Mesh):
+        raise GraphTypeError(f"The mesh of a step is a Mesh, such as graphls.Mesh(data=4), not {mesh!r}.")
+    return mesh
 
 
 def check_mesh(name: str, mesh: Mesh, device: object) -> None:

@@ -202,7 +202,8 @@ class Graph:
         return None if Graph.picture is None else Graph.picture(self)
 
     def __repr__(self) -> str:
-        return f"<Graph @{self.name}: {self.node_count} nodes, {len(self.states)} states>"
+        on = f" on {self.mesh}" if self.mesh is not None else ""
+        return f"<Graph @{self.name}{on}: {self.node_count} nodes, {len(self.states)} states>"
 
 
 @dataclass(frozen=True, eq=False)

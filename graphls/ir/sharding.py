@@ -21,8 +21,8 @@ class Mesh:
     The devices are numbered along the last axis first. `sizes` has the number of devices along each axis by its name,
     in order; an axis of size 1 divides nothing. Meshes are equal where their axes are, in their order.
 
-    Raises GraphTypeError for a size that is not an integer, GraphValueError for one below 1, for a name that is not an
-    identifier of ASCII letters, and for no axis.
+    Raises GraphTypeError for a size that is not an integer and for one without a name, GraphValueError for a size below
+    1, for a name that is not an identifier of ASCII letters, and for no axis.
 
     Examples:
         >>> import graphls
@@ -37,7 +37,10 @@ class Mesh:
 
     sizes: Mapping[str, int]
 
-    def __init__(self, **sizes: int) -> None:
+    def __init__(self, /, *unnamed: object, **sizes: int) -> None:
+        if unnamed:
+            text = "The axes of a mesh have names; write it like Mesh(data=4, model=2)"
+            raise GraphTypeError(f"{text}, not with {unnamed[0]!r} alone.")
         if not sizes:
             raise GraphValueError("A mesh has at least one axis; write it like Mesh(data=4, model=2).")
         checked = {_name(name): _size(name, size) for name, size in sizes.items()}
@@ -145,6 +148,14 @@ class Sharding:
     def names(self) -> tuple[str, ...]:
         """All mesh axes that divide the value."""
         return tuple(name for names in self.axes for name in names)
+
+    @classmethod
+    def of_axes(cls, axes: object) -> Sharding:
+        """The sharding for a tuple or list such as ("data", None); raises as `of`, and GraphTypeError for another."""
+        if not isinstance(axes, (tuple, list)):
+            text = "A sharding has None or names of mesh axes for each axis of a tensor, like ('data', None)"
+            raise GraphTypeError(f"{text}, and cannot be {axes!r}.")
+        return cls.of(*axes)
 
     def _twice(self) -> str | None:
         """The first mesh axis that stands twice, if one does."""

@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from graphls.base.errors import GraphTypeError
 from graphls.base.files.files import as_path
 from graphls.base.reporting import checked
 from graphls.base.sharing.locks import compiling
 from graphls.frontend.tensors.parameter import Parameter
 from graphls.frontend.trace.inputs import InputCheck, read_inputs
 from graphls.frontend.trace.trace import PLACE, Traced
-from graphls.ir.engines import AUTO
+from graphls.ir.engines import AUTO, require_mesh
 from graphls.ir.plan import is_plan
 from graphls.ir.sharding import Mesh
 from graphls.nn.tracing import trace_graph as trace_graph
@@ -86,15 +87,23 @@ def compile(
     device = cuda_of_context() if device == "cuda" else device
     engine = default_engine(device) if engine is None else engine
     inputs = read_inputs(inputs)
-    layout = default_layout()
-    layout = layout if mesh is None else layout.on(mesh)
-    target, zero = as_simulated(
+    layout = default_layout() if mesh is None else default_layout().on(require_mesh(mesh))
+    target, level = as_simulated(
         ExecutionTarget(backend, device, engine, layout.mesh), layout.zero if zero is None else zero
     )
-    layout = replace(layout.on(target.mesh), zero=zero)
+    layout, shardings = replace(layout.on(target.mesh), zero=level), _of_inputs(input_shardings)
+    if zero is not None or shardings:
+        Shardings(level, layout.data, shardings).require(target.mesh)
     target.check()
     with compiling():
-        return _compiled(cell, inputs, target, passes, overflow_mode, layout, tuple(input_shardings))
+        return _compiled(cell, inputs, target, passes, overflow_mode, layout, shardings)
+
+
+def _of_inputs(shardings: object) -> tuple[Any, ...]:
+    if not isinstance(shardings, (tuple, list)):
+        text = "'input_shardings' has a sharding for each input in order, such as [('data', None), ()]"
+        raise GraphTypeError(f"{text}, and cannot be {shardings!r}.")
+    return tuple(shardings)
 
 
 def _compiled(

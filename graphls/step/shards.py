@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from graphls.distributed.sharded_states import Division, prepare
 from graphls.distributed.world import world
 from graphls.frontend.tensors.parameter import Parameter
 from graphls.frontend.trace.trace import Traced
+from graphls.ir.engines import require_mesh
 from graphls.ir.graph import Graph
+from graphls.ir.sharding import Mesh
 from graphls.passes import Pipeline
 from graphls.passes.distributed.buckets import Buckets
 from graphls.passes.distributed.shard import Shard
 from graphls.passes.distributed.shardings import Axes, Shardings
+from graphls.runtime.context import default_layout
 from graphls.runtime.context.device_layout import DeviceLayout
 
 
@@ -29,6 +33,21 @@ def for_ranks(pipeline: Pipeline, parameters: Mapping[str, Parameter], least: in
         return bucketed
     trained = tuple(name for name, parameter in parameters.items() if parameter.requires_grad)
     return bucketed.with_pass(Shard(group.rank, group.size, least, trained), before="cse")
+
+
+def stated_layout(mesh: Mesh | None, zero: int | None) -> DeviceLayout | None:
+    """The layout that a user states, None for that of the context.
+
+    Raises GraphlsError for a level of ZeRO that there is not, or that the mesh cannot have.
+    """
+    if mesh is None and zero is None:
+        return None
+    layout = default_layout() if mesh is None else default_layout().on(require_mesh(mesh))
+    layout = layout if zero is None else replace(layout, zero=zero)
+    policy = Shardings(layout.zero, layout.data)
+    if layout.mesh is not None:  # `simulate` may bring one
+        policy.require(layout.mesh)
+    return layout
 
 
 def shardings_of(layout: DeviceLayout, traced: Traced, inputs: tuple[Axes | None, ...]) -> Shardings:

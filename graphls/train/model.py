@@ -15,9 +15,9 @@ from graphls.ir.sharding import Mesh
 from graphls.nn.called_function import CellOrFunction, as_cell
 from graphls.nn.cell import Cell
 from graphls.nn.train_step_updates import Averaging
-from graphls.runtime.context.device_layout import DeviceLayout
 from graphls.runtime.context.parallel import get_auto_parallel_context
 from graphls.step.calling.cache import cache_of
+from graphls.step.shards import stated_layout
 from graphls.train.callbacks.callback import CallbackManager, InternalCallbackParam, RunContext, callback_list
 from graphls.train.evaluation import Evaluation, evaluation_of
 from graphls.train.feeding import Feed, first_row, steps_of_epoch
@@ -77,7 +77,7 @@ class Model:
         metrics: Any = None, eval_network: CellOrFunction | None = None, eval_indexes: list[int] | None = None,
         amp_level: str = "O0", boost_level: str = "O0", engine: str | None = None, *, accumulate_steps: int = 1,
         clip_norm: float | None = None, clip_value: float | None = None, ema_decay: float | None = None,
-        mesh: Mesh | None = None, zero: int = 0, **kwargs: Any,
+        mesh: Mesh | None = None, zero: int | None = None, **kwargs: Any,
     ) -> None:  # fmt: skip
         network = as_cell(network, "network")
         loss_fn = None if loss_fn is None else as_cell(loss_fn, "loss_fn")
@@ -86,6 +86,7 @@ class Model:
             "ema_decay": ema_decay,
         }  # fmt: skip
         check_settings(optimizer, amp_level, boost_level, updates, kwargs)
+        layout = stated_layout(mesh, zero)
         if engine is not None and mesh is not None:
             check_mesh(engine, mesh, "cpu")
         if engine is not None:
@@ -96,7 +97,6 @@ class Model:
         self._loss_scale_manager = kwargs.get("loss_scale_manager") or None
         self._train_network = train_network_of(network, loss_fn, optimizer, amp_level, updates, kwargs)
         self._updated_manager = updated_manager(self._loss_scale_manager, self._train_network)
-        layout = None if mesh is None else DeviceLayout(mesh, zero)
         self._runner = TrainRunner(self._train_network, network, engine, layout)
         self._evaluation = evaluation_of(
             network, loss_fn, metrics, eval_network, eval_indexes, amp_level in ("O2", "O3", "auto"), engine,

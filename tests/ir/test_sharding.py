@@ -58,6 +58,12 @@ def test_a_wrong_mesh_is_refused_with_the_line(sizes: dict[str, int], kind: type
     assert "test_sharding.py" in str(caught.value)
 
 
+def test_a_mesh_without_names_says_how_to_write_it() -> None:
+    with pytest.raises(GraphTypeError, match=r"write it like Mesh\(data=4, model=2\), not with 4 alone\. \(.*test_"):
+        Mesh(4)
+    assert Mesh(self=2).names == ("self",)
+
+
 def test_a_mesh_does_not_change() -> None:
     with pytest.raises(GraphTypeError, match="does not change"):
         MESH.sizes = {}
@@ -216,9 +222,16 @@ def test_the_mesh_must_divide_parameters() -> None:
         graphls.trace_graph(net, X, mesh=MESH)
     with pytest.raises(GraphValueError, match=r"'model', which is no axis of the mesh; it has 'data'"):
         graphls.trace_graph(network(), X, mesh=Mesh(data=4))
-    for axes, kind in ((("model",), GraphValueError), (("data", "data"), GraphValueError), ((1, 2), GraphTypeError)):
+    for axes, kind in (
+        (("model",), GraphValueError), (("data", "data"), GraphValueError), ((1, 2), GraphTypeError),
+        ("ab", GraphTypeError), (4, GraphTypeError), ({"data": 0, "model": 1}, GraphTypeError),
+    ):  # fmt: skip
         with pytest.raises(kind, match=r"test_sharding\.py"):
             net.weight.sharding = axes
+    for whole in (None, ()):
+        net.weight.sharding = ("model", None)
+        net.weight.sharding = whole
+        assert net.weight.sharding == (None, None)
 
 
 def test_shard_is_a_node_on_a_mesh_only() -> None:

@@ -133,7 +133,7 @@ def test_inputs_may_be_divided_in_other_ways() -> None:
     assert inputs((("data", "model"), None)) == ["f32[4/data+model,6]", "f32[4/data,8]"]
     with pytest.raises(GraphValueError, match=r"'inputs_0' has 6 elements on axis 1, which 4 devices"):
         inputs((None, ("data", "model")))
-    with pytest.raises(GraphValueError, match="2 inputs, and there are shardings for 3"):
+    with pytest.raises(GraphValueError, match="for 3 inputs, and the step has 2"):
         inputs((), (), ())
     with pytest.raises(GraphTypeError, match="not by 1"):
         inputs((1, 2))
@@ -301,3 +301,45 @@ graph @step mesh(a=2, b=2) (%x: f32[4,8]) {
 def test_several_axes_divide_what_is_not_excepted(policy: Shardings, expected: list[str]) -> None:
     graph = policy.run(parse(SEVERAL))
     assert [value.type_text for value in (*graph.inputs, *graph.states)] == expected
+
+
+MISTAKES: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
+    "a number": ({"mesh": 4}, GraphTypeError, r"graphls\.Mesh\(data=4\), not 4"),
+    "sizes": ({"mesh": {"data": 4}, "zero": 1}, GraphTypeError, "is a Mesh"),
+    "ZeRO without a mesh": ({"zero": 1}, GraphValueError, "zero=1 divides states .* pass mesh="),
+    "no level": ({"zero": 5}, GraphValueError, "0, 1, 2 or 3"),
+    "no axis for it": ({"mesh": Mesh(model=1), "zero": 2}, GraphValueError, "'data', and there is none in"),
+    "inputs without a mesh": ({"input_shardings": [("data", None)]}, GraphValueError, "there is none; pass mesh="),
+    "a name": ({"mesh": Mesh(data=1), "input_shardings": "data"}, GraphTypeError, "for each input in order"),
+    "a name in a list": ({"mesh": Mesh(data=1), "input_shardings": ["data"]}, GraphTypeError, "like .'data', None"),
+    "axes": ({"mesh": Mesh(data=1), "input_shardings": ("data", None)}, GraphValueError, "for 2 inputs, and .* has 1"),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_is_a_sentence_at_the_line(name: str) -> None:
+    arguments, kind, text = MISTAKES[name]
+    with pytest.raises(kind, match=rf"{text}.*test_shardings\.py:\d+\)$"):
+        graphls.compile(nn.ReLU(), X, **arguments)
+    if "input_shardings" not in arguments:
+        with pytest.raises(kind, match=rf"{text}.*test_shardings\.py:\d+\)$"):
+            graphls.train.Model(nn.Dense(6, 8), **arguments).predict(graphls.Tensor(X))
+
+
+def test_a_model_divides_states_on_the_mesh_of_the_context() -> None:
+    graphls.context.set_context(mesh=Mesh(data=1))
+    try:
+        net = nn.Dense(6, 8)
+        model = graphls.train.Model(net, zero=3)
+        model.predict(graphls.Tensor(X))
+        with pytest.raises(GraphValueError, match="'data', and there is none in"):
+            graphls.train.Model(net, mesh=Mesh(model=1), zero=1)
+    finally:
+        graphls.context.reset_context()
+    assert model._predictions.layout is not None
+    assert (model._predictions.layout.mesh, model._predictions.layout.zero) == (Mesh(data=1), 3)
+    graphls.context.set_context(zero=2)  # for the meshes that are still to come
+    try:
+        assert graphls.compile(nn.ReLU(), X).graph.mesh is None
+    finally:
+        graphls.context.reset_context()

@@ -218,8 +218,15 @@ def test_a_state_that_is_set_is_divided_again() -> None:
 
 def test_a_mesh_of_more_devices_than_there_are_says_how_to_get_them() -> None:
     cell, x = nn.Dense(2, 3), np.ones((16, 2), np.float32)
+    graphls.compile(cell, x, engine="xla", mesh=EIGHT)
     with pytest.raises(graphls.ir.errors.GraphRuntimeError, match="16 are needed; JAX divides a CPU once"):
         graphls.compile(cell, x, engine="xla", mesh=Mesh(data=16))
+
+
+def test_a_mesh_that_no_cpu_can_be_divided_for_is_an_error_at_once() -> None:
+    cell, x = nn.Dense(2, 3), np.ones((16, 2), np.float32)
+    with pytest.raises(graphls.ir.errors.GraphRuntimeError, match="4096 devices at most, and the mesh has 1000000;"):
+        graphls.compile(cell, x, engine="xla", mesh=Mesh(data=10**6))
 
 
 def test_steps_of_two_threads_take_turns() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -118,19 +118,19 @@ class Parameter(DeviceSettings, Tensor):
     def sharding(self) -> tuple[str | tuple[str, ...] | None, ...]:
         """For each axis the mesh axes that divide it on a mesh of devices, or None: `("model", None)`.
 
-        A change counts from the next compilation on. Raises GraphValueError for another number of axes and for a mesh
-        axis that stands twice, GraphTypeError for anything but names, tuples of names and None.
+        A change counts from the next compilation on; () or None says that the parameter is whole. Raises
+        GraphValueError for another number of axes and for a mesh axis that stands twice, GraphTypeError for anything
+        but a tuple or list of names, tuples of names and None.
         """
         axes = self.device_settings.get("sharding", ((),) * len(self.shape))
         return tuple(names if len(names) > 1 else next(iter(names), None) for names in axes)
 
     @sharding.setter
-    def sharding(self, axes: Iterable[str | Iterable[str] | None]) -> None:
-        axes = tuple(axes)
-        if len(axes) != len(self.shape):
-            text = f"Parameter {self.name!r} has {len(self.shape)} axes, and its sharding {axes!r} is for {len(axes)}."
-            raise GraphValueError(text)
-        self.device_settings["sharding"] = Sharding.of(*axes).axes
+    def sharding(self, axes: Sequence[str | Iterable[str] | None] | None) -> None:
+        sharding = Sharding.of_axes([None] * len(self.shape) if axes in (None, (), []) else axes)
+        if (fault := sharding.fault(self.shape, None)) is not None:
+            raise GraphValueError(f"Parameter {self.name!r} {fault}.")
+        self.device_settings["sharding"] = sharding.axes
         Configuration.note_change()
 
     @classmethod

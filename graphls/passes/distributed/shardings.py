@@ -87,13 +87,20 @@ class Shardings:
         """The names of the mesh axes in `data`."""
         return tuple(self.data.split("+"))
 
+    def require(self, mesh: Mesh | None) -> None:
+        """Raise GraphValueError where a step without a mesh, or on this one, cannot be divided so."""
+        if mesh is None and (self.zero or self.inputs):
+            what = f"zero={self.zero} divides states" if self.zero else "input_shardings divide inputs"
+            raise GraphValueError(f"{what} among the devices of a mesh, and there is none; pass mesh=Mesh(data=4).")
+        if mesh is not None and self.zero and any(name not in mesh.sizes for name in self.data_axes):
+            text = f"zero={self.zero} divides states along the mesh axis {self.data!r}"
+            raise GraphValueError(f"{text}, and there is none in {mesh}.")
+
     def run(self, graph: Graph) -> Graph:
         """The graph with the shardings of its inputs and states."""
         if graph.mesh is None:
             return graph
-        if self.zero and any(name not in graph.mesh.sizes for name in self.data_axes):
-            text = f"zero={self.zero} divides states along the mesh axis {self.data!r}"
-            raise GraphValueError(f"{text}, and there is none in {graph.mesh}.")
+        self.require(graph.mesh)
         stating = _Stating(graph, self, graph.mesh)
         _warn_of_undivided(stating)
         return stating.run()
@@ -135,7 +142,8 @@ class _Stating(Rewriter):
         """The shardings of the inputs."""
         inputs, stated = self.graph.inputs, self.policy.inputs
         if len(stated) > len(inputs):
-            raise GraphValueError(f"The step has {len(inputs)} inputs, and there are shardings for {len(stated)}.")
+            text = f"There are shardings for {len(stated)} inputs, and the step has {len(inputs)}"
+            raise GraphValueError(f"{text}; write one for each input, such as [('data', None)] for a single one.")
         for value, axes in zip(inputs, (*stated, *[None] * (len(inputs) - len(stated))), strict=True):
             if axes is not None:
                 yield self.stated(value, axes)
@@ -146,7 +154,7 @@ class _Stating(Rewriter):
 
     def stated(self, value: Value, axes: Axes) -> Sharding:
         """The sharding that the user states for an input; raises GraphValueError where the mesh cannot divide it so."""
-        sharding = Sharding.of(*(axes or [None] * value.type.rank))
+        sharding = Sharding.of_axes([None] * value.type.rank if axes in ((), []) else axes)
         if (fault := sharding.fault(value.type.shape, self.mesh)) is not None:
             raise GraphValueError(f"The input {value.name!r} {fault}.")
         return sharding
@@ -254,4 +262,5 @@ def _warn_of_undivided(stating: _Stating) -> None:
     is_divided = stating.policy.inputs or any(v in stating.mapping or v.sharding for v in inputs)
     if parts > 1 and inputs and not is_divided:
         text = f"No input is divided, as {parts} divides the first axis of none evenly ({inputs[0]!r} is the first)"
-        warn(f"{text}; each of the {parts} devices along {data!r} computes all of the batch.")
+        rest = f"each of the {parts} devices along {data!r} computes all of the batch"
+        warn(f"{text}; {rest}, unless it has a multiple of {parts} rows.")

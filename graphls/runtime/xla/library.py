@@ -20,6 +20,10 @@ OPTIONS = {"xla_allow_excess_precision": False}
 """Options of the compiler: 16-bit floats are rounded after each operation, as the graph says."""
 
 
+MOST_PARTS = 4096
+"""The most devices into which a CPU is divided."""
+
+
 def load_jax(wanted_by: str = "The engine 'xla'") -> Any:
     """The module; raises GraphRuntimeError, with what needs it, where it is not installed."""
     try:
@@ -87,7 +91,7 @@ def devices_of(device: str | Cuda, count: int = 1) -> list[Any]:
     each = [[device for device in devices if device.process_index == owner] for owner in owners]
     least = min(map(len, each))
     if number + share > least:
-        there = f"JAX has {least} devices {kind!r}, and {number + share} are needed"
+        there = f"JAX has {least} device{'s' * (least != 1)} {kind!r}, and {number + share} are needed"
         where = "" if peers is None else " in each process"
         raise GraphRuntimeError(f"{there}{where}{_advice(share) if kind == 'cpu' else ''}.")
     return [device for own in each for device in own[number : number + share]]
@@ -104,7 +108,13 @@ def _share(count: int, peers: Peers | None) -> int:
 
 
 def _divide_cpu(jax: Any, count: int) -> None:
-    """Let JAX count the CPU as so many devices, unless it has begun to use it."""
+    """Let JAX count the CPU as so many devices, unless it has begun to use it.
+
+    Raises GraphRuntimeError for more than it opens in a second.
+    """
+    if count > MOST_PARTS:
+        text = f"A CPU is divided into {MOST_PARTS} devices at most, and the mesh has {count}"
+        raise GraphRuntimeError(f"{text}; use a smaller one, and several processes for more CPUs.")
     with suppress(RuntimeError):
         if jax.config.jax_num_cpu_devices < count and "xla_force_host_platform" not in os.environ.get("XLA_FLAGS", ""):
             jax.config.update("jax_num_cpu_devices", count)

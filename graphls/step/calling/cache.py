@@ -103,7 +103,8 @@ class CompileCache:
         self, inputs: tuple[object, ...], device: str | Cuda, engine: str, layout: DeviceLayout
     ) -> Compiled:
         """The step for inputs; "auto" has one trial, whose result holds for inputs of other types as well."""
-        compiled = partial(api.compile, self.function, *inputs, device=device, mesh=layout.mesh, zero=layout.zero)
+        zero = None if layout.mesh is None and self.layout is None else layout.zero  # the context's is for its meshes
+        compiled = partial(api.compile, self.function, *inputs, device=device, mesh=layout.mesh, zero=zero)
         if engine != AUTO:
             return compiled(engine=engine)
         step = compiled(engine=self.choice.engine if self.choice else engine)
