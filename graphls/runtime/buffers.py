@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from graphls.base.sharing.storage import array_in
+
 SMALL = 4096
 """Bytes up to which it is cheaper to copy an output from a buffer that stays bound than to bind a new one."""
 
@@ -31,4 +33,4 @@ def in_rows(array: np.ndarray[Any, Any], dtype: Any) -> np.ndarray[Any, Any]:
 
 def array_of(buffer: Any, dtype: Any) -> np.ndarray[Any, Any]:
     """The content of a buffer as an array on the host in row-major order, in a dtype."""
-    return in_rows(buffer.numpy() if isinstance(buffer, DeviceBuffer) else buffer, dtype)
+    return in_rows(array_in(buffer), dtype)

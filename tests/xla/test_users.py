@@ -16,6 +16,7 @@ import graphls
 from graphls import Model, Parameter, Tensor, nn, ops
 from graphls.context import reset_context, set_context
 from graphls.dataset import NumpySlicesDataset
+from graphls.ir.engines import candidates
 from graphls.ir.errors import GraphlsError
 from graphls.train import load_checkpoint, load_param_into_net, save_checkpoint
 
@@ -141,6 +142,17 @@ class Exporter:
 
     def __dlpack_device__(self) -> Any:
         return self.array.__dlpack_device__()
+
+
+@pytest.mark.parametrize("engine", ["onnxruntime", "onednn", "xla", "numpy"])
+def test_large_results_are_inputs_of_steps_on_other_engines(engine: str) -> None:
+    if engine == "onednn" and engine not in candidates():
+        pytest.skip("oneDNN is not installed")
+    x = np.arange(2048, dtype=np.float32).reshape(32, 64)
+    first = graphls.compile(lambda v: v * 3, x, engine="xla")
+    options = {"backend": "numpy"} if engine == "numpy" else {"engine": engine}
+    second = graphls.compile(lambda v: v + 1, x, **options)
+    np.testing.assert_array_equal(second(first(x)).asnumpy(), x * 3 + 1)
 
 
 def test_inputs_of_dlpack_are_read_where_they_lie() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from graphls.base.sharing.storage import array_in
 from graphls.ir.graph import Graph, Value
 from graphls.ir.interpret import Watch, interpret
 from graphls.runtime.numpy.part import NodeTimes
@@ -27,7 +28,7 @@ class ReferenceSession(Session):
     def step(self, inputs: Inputs) -> list[Any]:
         """Run one step; where it raises, no state has changed."""
         before = {state.name: self._value(state) for state in self.graph.states}
-        results, after = interpret(self.graph, inputs, before, self.watch)
+        results, after = interpret(self.graph, list(map(array_in, inputs)), before, self.watch)
         outputs = [np.array(output) for output in results]
         names = [write.state.name for write in self.graph.writes]
         storages = [self.parameters[name].storage for name in names]

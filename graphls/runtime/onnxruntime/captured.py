@@ -14,7 +14,7 @@ import numpy as np
 from graphls.base.errors import GraphRuntimeError, GraphValueError
 from graphls.ir.graph import Graph, walk
 from graphls.ir.types import Type
-from graphls.runtime.buffers import SMALL, DeviceBuffer, in_rows
+from graphls.runtime.buffers import SMALL, DeviceBuffer, array_of, in_rows
 from graphls.runtime.devices import Cuda
 from graphls.runtime.lowering.types import exchanged
 from graphls.runtime.onnxruntime.guard import first_line
@@ -47,10 +47,8 @@ class FixedBuffer(DeviceBuffer):
 
     def fill(self, source: Any, dtype: Any) -> None:
         """Copy an array, or a buffer of any device, into this one."""
-        if not isinstance(source, DeviceBuffer):
-            self.value.update_inplace(in_rows(source, dtype))
-        else:
-            self.value.update_inplace(source.value if source.id == self.id else source.numpy())
+        is_local = isinstance(source, DeviceBuffer) and source.id == self.id
+        self.value.update_inplace(source.value if is_local else array_of(source, dtype))
 
 
 @dataclass

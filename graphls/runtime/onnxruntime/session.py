@@ -19,7 +19,7 @@ from graphls.ir.indices import early_states
 from graphls.ir.plan import Plan, plan_of
 from graphls.ir.types import Type
 from graphls.runtime.bound import BoundStates
-from graphls.runtime.buffers import SMALL, DeviceBuffer, in_rows
+from graphls.runtime.buffers import SMALL, DeviceBuffer, array_of
 from graphls.runtime.devices import PROVIDERS, Cuda, kind_of
 from graphls.runtime.host_random import HostValues
 from graphls.runtime.lowering.lowering import Lowered
@@ -201,12 +201,10 @@ class OrtSession(Session, BoundStates):
         return self._gpu_failure(error) or failure(error, node)
 
     def _bind_input(self, binding: Any, name: str, dtype: Any, array: Any) -> None:
-        if not isinstance(array, DeviceBuffer):
-            binding.bind_cpu_input(name, in_rows(array, dtype))
-        elif self._is_local(array):
+        if isinstance(array, DeviceBuffer) and self._is_local(array):
             binding.bind_ortvalue_input(name, array.value)
         else:
-            binding.bind_cpu_input(name, in_rows(array.numpy(), dtype))
+            binding.bind_cpu_input(name, array_of(array, dtype))
 
     def _bind_output(self, binding: Any, name: str, kind: Type) -> Any:
         buffer = self._empty(kind)
