@@ -117,6 +117,11 @@ def check_mesh(name: str, mesh: Mesh, device: object) -> None:
         raise GraphValueError(f"{text}; use engine={able}.")
 
 
+def runs_meshes(name: str) -> bool:
+    """Whether the engine of that name runs a step on several devices."""
+    return name != AUTO and isinstance(find_engine(name), OnMesh)
+
+
 def candidates() -> dict[str, str]:
     """The versions of the installed engines of which "auto" chooses one, by their names in order of registration."""
     versions = {name: engine.version() for name, engine in _engines.items() if isinstance(engine, Candidate)}

@@ -18,7 +18,7 @@ from graphls.base.sharing.locks import compiling
 from graphls.frontend.tensors.parameter import Parameter
 from graphls.frontend.trace.inputs import InputCheck, read_inputs
 from graphls.frontend.trace.trace import PLACE, Traced
-from graphls.ir.engines import AUTO, require_mesh
+from graphls.ir.engines import AUTO, require_mesh, runs_meshes
 from graphls.ir.plan import is_plan
 from graphls.ir.sharding import Mesh
 from graphls.nn.tracing import trace_graph as trace_graph
@@ -42,7 +42,7 @@ from graphls.step.export.read import read_bundle
 from graphls.step.extra_outputs import check_stages
 from graphls.step.host_effects import HostEffects
 from graphls.step.lint import Lint, warn_of_placement
-from graphls.step.shards import divide_states, for_ranks, shardings_of
+from graphls.step.shards import divide_states, for_ranks, on_mesh, shardings_of
 from graphls.step.step import Compiled
 
 GRAPH_PASSES = "gradient, join, hoist, overflow, fold, cse, merge, select, dce, order"
@@ -151,17 +151,18 @@ def open_step(
 
 def load_step(
     directory: str | os.PathLike[str], states: str | os.PathLike[str] | None = None, *, device: str | Cuda = "cpu",
-    backend: str = "onnxruntime", engine: str | None = None,
+    backend: str = "onnxruntime", engine: str | None = None, mesh: Mesh | None = None,
 ) -> Compiled:  # fmt: skip
     """The step that `Compiled.export` has written to a directory, ready to go on from the states there.
 
     `states` is a file of safetensors in place of `state.safetensors`, such as one that a loop in another language has
     saved. The numbers are those that the step would have given where it was exported. Its `parameters`, by name, are
     new ones: `save_checkpoint(step.parameters, path)` writes them for networks. `device`, `backend` and `engine` are
-    as in `compile`.
+    as in `compile`. A step on a mesh runs on one of other sizes, such as Mesh(data=1, model=1), if `mesh` says so, and
+    on one device where the engine has no meshes.
 
     Raises GraphFileError for a file that cannot be read; GraphValueError for one that is damaged, of a newer version or
-    of another export, and for states that are missing or of other shapes.
+    of another export, for states that are missing or of other shapes, and for a mesh that cannot divide the step.
 
     Raises GraphTypeError for a directory that is neither a string nor a path.
 
@@ -185,7 +186,7 @@ def load_step(
     target = ExecutionTarget(backend, device, engine)
     target.check()
     bundle = checked(read_bundle, as_path(directory), None if states is None else as_path(states))
-    graph = bundle.graph
+    graph = on_mesh(bundle.graph, mesh, runs_meshes("numpy" if backend == "numpy" else engine))
     parameters = {name: Parameter.holding(array, name) for name, array in bundle.states.items()}
     replace(target, mesh=graph.mesh).check()
     traced = Traced(graph, parameters, tree_of(bundle.origin.manifest.results, PLACE))

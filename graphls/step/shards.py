@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import chain
 
+from graphls.base.errors import GraphValueError
 from graphls.distributed.sharded_states import Division, prepare
 from graphls.distributed.world import world
 from graphls.frontend.tensors.parameter import Parameter
 from graphls.frontend.trace.trace import Traced
 from graphls.ir.engines import require_mesh
-from graphls.ir.graph import Graph
+from graphls.ir.graph import Graph, walk
 from graphls.ir.sharding import Mesh
 from graphls.passes import Pipeline
 from graphls.passes.distributed.buckets import Buckets
@@ -48,6 +50,24 @@ def stated_layout(mesh: Mesh | None, zero: int | None) -> DeviceLayout | None:
     if layout.mesh is not None:  # `simulate` may bring one
         policy.require(layout.mesh)
     return layout
+
+
+def on_mesh(graph: Graph, mesh: Mesh | None, has_devices: bool) -> Graph:
+    """A divided graph on a mesh of other sizes; by default on its own, or on one device where there are no more.
+
+    Raises GraphTypeError and GraphValueError for a mesh that cannot divide it.
+    """
+    if mesh is not None and (require_mesh(mesh).names != (() if graph.mesh is None else graph.mesh.names)):
+        own = "has no mesh" if graph.mesh is None else f"is divided on {graph.mesh}"
+        raise GraphValueError(f"The step {own}, and cannot run on {mesh}, which has other axes.")
+    if graph.mesh is None or (mesh is None and has_devices):
+        return graph
+    mesh = Mesh(**dict.fromkeys(graph.mesh.names, 1)) if mesh is None else mesh
+    values = chain(graph.inputs, graph.states, (value for node in walk(graph) for value in node.outputs))
+    for value in values:
+        if value.sharding and (fault := value.sharding.fault(value.type.shape, mesh)) is not None:
+            raise GraphValueError(f"The step cannot run on {mesh}: {value.name!r} {fault}.")
+    return graph.replace(mesh=mesh)
 
 
 def shardings_of(layout: DeviceLayout, traced: Traced, inputs: tuple[Axes | None, ...]) -> Shardings:

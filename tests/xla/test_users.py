@@ -84,6 +84,28 @@ def test_checkpoints_take_a_training_back(tmp_path: Path) -> None:
     assert step(x).asnumpy()[0] == 4
 
 
+def test_a_bundle_of_a_mesh_runs_on_other_meshes_and_engines(tmp_path: Path) -> None:
+    net = nn.Dense(20, 8)
+    net.weight.sharding = ("model", None)
+    cell = nn.TrainOneStepCell(nn.WithLossCell(net, nn.MSELoss()), nn.Adam(net.trainable_params(), 0.1))
+    inputs = X, X[:, :8]
+    step = graphls.compile(cell, *inputs, engine="xla", mesh=graphls.Mesh(data=2, model=2), zero=3)
+    step(*inputs)
+    step.export(tmp_path / "step")
+    losses = [float(step(*inputs)) for _ in range(3)]
+    one = graphls.Mesh(data=1, model=1)
+    for options, mesh in (
+        ({"engine": "xla"}, step.graph.mesh), ({}, one), ({"engine": "xla", "mesh": one}, one),
+        ({"engine": "xla", "mesh": graphls.Mesh(data=1, model=4)}, graphls.Mesh(data=1, model=4)),
+    ):  # fmt: skip
+        again = graphls.load_step(tmp_path / "step", **options)
+        assert again.graph.mesh == mesh
+        np.testing.assert_allclose([float(again(*inputs)) for _ in range(3)], losses, rtol=1e-5)
+    for wrong, text in (({"data": 3, "model": 1}, "3 devices do not divide evenly"), ({"data": 4}, "has other axes")):
+        with pytest.raises(GraphlsError, match=text):
+            graphls.load_step(tmp_path / "step", engine="xla", mesh=graphls.Mesh(**wrong))
+
+
 def test_copies_have_states_of_their_own() -> None:
     x = np.ones(3, np.float32)
     step = graphls.compile(Sum(), x, engine="xla")
