@@ -216,10 +216,23 @@ def test_a_state_that_is_set_is_divided_again() -> None:
     assert embedding.storage.current.array.addressable_data(0).shape == (WORDS // 8, WIDTH)
 
 
+def test_plan_and_profile_say_what_each_device_has() -> None:
+    x, y = np.ones((8, 4), np.float32), np.ones((8, 16), np.float32)
+    net = nn.Dense(4, 16, has_bias=False)
+    net.weight.sharding = ("model", None)
+    cell = nn.TrainOneStepCell(nn.WithLossCell(net, nn.MSELoss()), nn.Momentum(net.trainable_params(), 0.1, 0.9))
+    step = graphls.compile(cell, x, y, engine="xla", mesh=FOUR_BY_TWO, zero=1)
+    whole = sum(state.type.nbytes for state in step.graph.states)
+    own = whole - 256 // 2 - 256 * 7 // 8  # of the weight and its moments, each 256 bytes
+    assert f"Of {whole} B of states, each of the 8 devices has {own} B." in str(step.plan)
+    assert "By liveness, all as on one device, a step holds" in str(step.profile(x, y, steps=1))
+    assert "on mesh(data=4, model=2)" in repr(step)
+
+
 def test_a_mesh_of_more_devices_than_there_are_says_how_to_get_them() -> None:
     cell, x = nn.Dense(2, 3), np.ones((16, 2), np.float32)
     graphls.compile(cell, x, engine="xla", mesh=EIGHT)
-    with pytest.raises(graphls.ir.errors.GraphRuntimeError, match="16 are needed; JAX divides a CPU once"):
+    with pytest.raises(graphls.ir.errors.GraphRuntimeError, match="16 are needed; JAX divides a CPU once in a process"):
         graphls.compile(cell, x, engine="xla", mesh=Mesh(data=16))
 
 

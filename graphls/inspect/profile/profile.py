@@ -332,8 +332,9 @@ def _memory(of: Profile) -> Table:
     memory = of.memory
     alive = sum(held.bytes for held in memory.live)
     crossing = f"crossing values {size(memory.crossing)}, " if memory.crossing else ""
+    by = "By liveness" if of.graph.mesh is None else "By liveness, all as on one device,"
     sentences = [
-        f"By liveness a step holds at most {size(memory.peak)}: states {size(memory.states)}, inputs "
+        f"{by} a step holds at most {size(memory.peak)}: states {size(memory.states)}, inputs "
         f"{size(memory.inputs)}, constants {size(memory.constants)}, {crossing}values {size(alive)}.",
         memory.held,
     ]

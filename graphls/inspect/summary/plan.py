@@ -11,6 +11,7 @@ from graphls.base.text.plain import shortened, shown, size
 from graphls.base.text.tables import Table
 from graphls.ir.graph import PHASES, Graph, Value, walk
 from graphls.ir.plan import Plan, Segment, background_segments
+from graphls.ir.sharding import Mesh
 from graphls.runtime.kernels import FusedKernel
 
 HEADER = ("segment", "engine", "phases", "nodes", "reads", "gives", "states")
@@ -178,6 +179,9 @@ class StepPlan:
             fused, own = (sum(test(row) for row in self.kernels) for test in (_is_fused, _is_own))
             kernels = f"{len(self.kernels)} kernel{'s' * (len(self.kernels) != 1)}"
             yield f"XLA compiles them into {kernels}: {fused} of several nodes, {own} of its own, such as copies."
+        if (mesh := self.graph.mesh) is not None and mesh.size > 1:
+            whole, own = _bytes(self.graph.states), sum(_bytes_of_part(state, mesh) for state in self.graph.states)
+            yield f"Of {size(whole)} of states, each of the {mesh.size} devices has {size(own)}."
         yield from self.overlaps
 
 
@@ -243,6 +247,11 @@ def _overlaps(plan: Plan) -> Iterator[str]:
 
 def _range(first: int, last: int) -> str:
     return f"{first} runs" if first == last else f"{first} to {last} run"
+
+
+def _bytes_of_part(value: Value, mesh: Mesh) -> int:
+    """The bytes of a value on each device."""
+    return value.type.nbytes // (mesh.parts(value.sharding.names) if value.sharding else 1)
 
 
 def _bytes(values: Iterable[Value]) -> int:

@@ -122,4 +122,5 @@ def _divide_cpu(jax: Any, count: int) -> None:
 
 def _advice(count: int) -> str:
     flag = f"XLA_FLAGS=--xla_force_host_platform_device_count={count}"
-    return f"; JAX divides a CPU once, at its first use: compile the step with the largest mesh first, or set {flag}"
+    once = "JAX divides a CPU once in a process, at its first use"
+    return f"; {once}: start again and compile the step with the largest mesh first, or with {flag} in the environment"
