@@ -126,13 +126,16 @@ def test_every_run_of_a_pipeline_has_a_folder_of_its_own(tmp_path: Path) -> None
     )
 
 
-def test_a_warning_that_is_given_once_is_given_once(recwarn: pytest.WarningsRecorder) -> None:
+def test_a_warning_that_is_given_once_is_given_once(
+    recwarn: pytest.WarningsRecorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Old(graphls.train.Callback):
         def step_end(self, run_context: Any) -> None:
             pass
 
     from graphls.train.callbacks.callback import _warn_of_hooks
 
+    monkeypatch.setattr(one_rank, "find_spec", lambda name: None)  # as without JAX
     one_rank.force_one_rank(True)
     in_threads(4, lambda number: _warn_of_hooks(Old))
     in_threads(4, lambda number: context.set_auto_parallel_context(device_num=8))

@@ -359,7 +359,7 @@ def test_methods_that_compile_visit_and_mark(mode: int) -> None:
         net.compile(Tensor(np.ones((2, 5), np.float32)))
     assert [*net.init_parameters_data().values()] == [*net.get_parameters()]
     assert net.add_flags(skip=True).get_flags() == {"skip": True}
-    for name in ("set_comm_fusion", "place", "set_broadcast_flag", "set_jit_config", "offload", "shard"):
+    for name in ("set_comm_fusion", "place", "set_broadcast_flag", "set_jit_config", "offload"):
         assert getattr(net, name)(1) is net
     assert net.get_sub_cell("0") is net[0] and net.get_sub_cell("") is net
     net.check_names()
