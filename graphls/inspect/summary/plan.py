@@ -180,8 +180,8 @@ class StepPlan:
             kernels = f"{len(self.kernels)} kernel{'s' * (len(self.kernels) != 1)}"
             yield f"XLA compiles them into {kernels}: {fused} of several nodes, {own} of its own, such as copies."
         if (mesh := self.graph.mesh) is not None and mesh.size > 1:
-            whole, own = _bytes(self.graph.states), sum(_bytes_of_part(state, mesh) for state in self.graph.states)
-            yield f"Of {size(whole)} of states, each of the {mesh.size} devices has {size(own)}."
+            total, own = _bytes(self.graph.states), sum(_bytes_of_part(state, mesh) for state in self.graph.states)
+            yield f"Of {size(total)} of states, each of the {mesh.size} devices has {size(own)}."
         yield from self.overlaps
 
 
