@@ -114,7 +114,8 @@ def check_mesh(name: str, mesh: Mesh, device: object) -> None:
     elif mesh.size > 1:
         able = " or ".join(repr(each) for each, other in _engines.items() if isinstance(other, OnMesh))
         text = f"The engine {name!r} runs on one device, and {mesh} has {mesh.size}"
-        raise GraphValueError(f"{text}; use engine={able}.")
+        one = Mesh(**dict.fromkeys(mesh.names, 1))
+        raise GraphValueError(f"{text}; use engine={able}, or mesh={one!r} for one device.")
 
 
 def runs_meshes(name: str) -> bool:
