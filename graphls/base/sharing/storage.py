@@ -50,7 +50,7 @@ class Version:
 
 def array_in(buffer: Buffer) -> Array:
     """The content of a buffer, in host memory or on a device, as an array."""
-    return buffer if isinstance(buffer, np.ndarray) else np.asarray(buffer.numpy())
+    return buffer if isinstance(buffer, (np.ndarray, np.generic)) else np.asarray(buffer.numpy())
 
 
 class Storage:
