@@ -81,7 +81,8 @@ class XlaPart(BoundStates):
         self.status, self.each = XlaBuffer(), XlaBuffer()
         self.results = [XlaBuffer() for _ in graph.outputs]
         crossing = zip(self.results, segment.gives, strict=True)
-        self.crossing = [(buffer, shared[value]) for buffer, value in crossing if value in shared]
+        self.crossing = {cell: shared[value] for cell, value in crossing if value in shared}
+        self.takes_turns = self.placement.divides_cpu
         self.is_compared = False
         self.forget_bindings()
         renew_after_fork(self)
@@ -115,21 +116,19 @@ class XlaPart(BoundStates):
         cells = (*waiting, self.status, self.each, *self.results)
         self.program.call.prepare(inputs, states)
         run = partial(self.program.call.run, *inputs, *states)
-        crossing, buffers = [cell for cell, _ in self.crossing], [buffer for _, buffer in self.crossing]
-        turn = [partial(MESHES.acquire)], [partial(MESHES.release)]
-        begin, end = turn if self.placement.divides_cpu else ([], [])
-        return _each(
-            partial.__call__,
-            [
-                *begin,
-                _each(setattr, cells, repeat("array"), chain.from_iterable(map(partial.__call__, [run]))),
-                _each(HOLDS.__getitem__, map(bytes, self._read([self.status]))),
-                *end,
-                _each(setattr, new, repeat("array"), map(attrgetter("array"), waiting)),
-                _each(np.copyto, buffers, self._read(crossing)),
-                _each(np.copyto, copied.values(), map(np.asarray, map(attrgetter("array"), copied))),
-            ],
-        )
+        calls: list[partial[Any]] = [
+            _each(setattr, cells, repeat("array"), chain.from_iterable(map(partial.__call__, [run]))),
+            _each(HOLDS.__getitem__, map(bytes, self._read([self.status]))),
+        ]
+        if self.takes_turns:
+            calls = [partial(MESHES.acquire), *calls, partial(MESHES.release)]
+        if waiting is not new:
+            calls.append(_each(setattr, new, repeat("array"), map(attrgetter("array"), waiting)))
+        if self.crossing:
+            calls.append(_each(np.copyto, self.crossing.values(), self._read(self.crossing)))
+        if copied:
+            calls.append(_each(np.copyto, copied.values(), map(np.asarray, map(attrgetter("array"), copied))))
+        return _each(partial.__call__, calls)
 
     def _exchanged(self, state: Value) -> Type:
         return exchanged(state.type) if state.name in self.on_host else state.type
