@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from graphls.base.text.plain import size
 from graphls.ir.graph import Node, Value
+from graphls.ir.sharding import local_type
 
 if TYPE_CHECKING:
     from graphls.runtime.xla.analysis import Analysis, Live
@@ -40,7 +41,7 @@ def _states(analysis: Analysis) -> Iterator[str]:
 def _unused(state: Value, analysis: Analysis) -> list[str]:
     """The mesh axes that do not divide a state, and that divide one of its axes evenly."""
     mesh, sharding = analysis.mesh, state.sharding
-    shape = state.type.shape if sharding is None else sharding.local(state.type.shape, mesh)
+    shape = local_type(state.type, sharding, mesh).shape
     others = {name: count for name, count in mesh.sizes.items() if sharding is None or name not in sharding.names}
     return [name for name, count in others.items() if count > 1 and any(n and n % count == 0 for n in shape)]
 

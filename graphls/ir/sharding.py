@@ -192,6 +192,11 @@ class Sharding:
         return any(self.axes)
 
 
+def local_type(kind: Type, sharding: Sharding | None, mesh: Mesh | None) -> Type:
+    """The type of the part on each device of a value of that type, which is whole without a sharding or a mesh."""
+    return kind if sharding is None or mesh is None else kind.with_shape(sharding.local(kind.shape, mesh))
+
+
 def _names(axis: object) -> tuple[str, ...]:
     if axis is None:
         return ()

@@ -11,7 +11,7 @@ from graphls.base.text.plain import shortened, shown, size
 from graphls.base.text.tables import Table
 from graphls.ir.graph import PHASES, Graph, Value, walk
 from graphls.ir.plan import Plan, Segment, background_segments
-from graphls.ir.sharding import Mesh
+from graphls.ir.sharding import Mesh, local_type
 from graphls.runtime.kernels import FusedKernel
 
 HEADER = ("segment", "engine", "phases", "nodes", "reads", "gives", "states")
@@ -251,7 +251,7 @@ def _range(first: int, last: int) -> str:
 
 def _bytes_of_part(value: Value, mesh: Mesh) -> int:
     """The bytes of a value on each device."""
-    return value.type.nbytes // (mesh.parts(value.sharding.names) if value.sharding else 1)
+    return local_type(value.type, value.sharding, mesh).nbytes
 
 
 def _bytes(values: Iterable[Value]) -> int:

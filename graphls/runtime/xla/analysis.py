@@ -16,7 +16,7 @@ from graphls.ir.flops import flops
 from graphls.ir.graph import Graph, Node, Value, walk
 from graphls.ir.indices import host_indices
 from graphls.ir.plan import flattened, plan_of
-from graphls.ir.sharding import Mesh
+from graphls.ir.sharding import Mesh, local_type
 from graphls.runtime.xla.collectives import Collective, collectives
 from graphls.runtime.xla.instructions import Instruction, Instructions
 from graphls.runtime.xla.library import load_jax
@@ -80,8 +80,7 @@ class Analysis:
 
     def local_size(self, value: Value) -> int:
         """The bytes of an input or a state on each device."""
-        shape = value.type.shape if value.sharding is None else value.sharding.local(value.type.shape, self.mesh)
-        return prod(shape) * value.type.dtype.numpy.itemsize
+        return local_type(value.type, value.sharding, self.mesh).nbytes
 
 
 class _Simulated(Program):
