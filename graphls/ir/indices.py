@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
 
 from graphls.ir.graph import Graph, Node, Value, inside
 from graphls.ir.reachability import Reachability
@@ -11,9 +14,20 @@ from graphls.ir.types import bool_, int32, int64
 SMALL = 4096
 """Bytes of the largest state that gets a second buffer."""
 
-
 FEW = 1 << 16
 """Elements up to which the host computes indices; more take longer than a program of all cores does."""
+
+UNSIGNED = {np.dtype(np.int32): np.uint32, np.dtype(np.int64): np.uint64}
+"""The dtypes in which negative numbers are greater than all indices."""
+
+
+def are_below(integers: np.ndarray[Any, Any], bound: int) -> bool:
+    """Whether integers of 32 or 64 bits are in range(bound), by one look at the greatest; False for other dtypes."""
+    unsigned = UNSIGNED.get(integers.dtype)
+    if unsigned is None:
+        return False
+    numbers = integers.view(unsigned).reshape(-1)
+    return not numbers.size or bool(numbers[numbers.argmax()] < bound)  # quicker than a reduction of few numbers
 
 
 def is_small(state: Value) -> bool:

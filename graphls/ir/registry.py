@@ -151,6 +151,11 @@ class Operation:
         return self.moves
 
     @property
+    def selects(self) -> bool:
+        """Whether the result has only numbers of its first operand, some or all, moved or in another dtype."""
+        return self.is_transparent
+
+    @property
     def is_bounded(self) -> bool:
         """Whether its operands bound the result, so that a branch may compute it and a factor may scale an operand.
 

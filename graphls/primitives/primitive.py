@@ -109,7 +109,7 @@ class Primitive(Operation):
 
     `flops_per_element` of 0 means that it only moves or selects elements; for another count, define a method `flops`.
     All other facts have defaults, which a subclass overrides (`Operation` lists them). `is_view`, `may_be_operand`,
-    `moves` and `is_transparent` are derived where a class does not set them.
+    `moves`, `is_transparent` and `selects` are derived where a class does not set them.
 
     Examples:
         >>> import numpy as np

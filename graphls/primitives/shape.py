@@ -195,6 +195,7 @@ class Slice(Primitive):
 
     half = "exact"
     flops_per_element = 0
+    selects = True
     integer_gradient = "whole"
     samples = (
         sample(f32(4, 5), **_ALL),

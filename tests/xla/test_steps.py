@@ -246,3 +246,35 @@ def test_labels_that_are_ignored_are_tested_before_the_program() -> None:
     step = graphls.compile(ops.cross_entropy, x, labels, engine="xla")
     assert not program_of(step).keeps_states
     assert step(x, labels).asnumpy() == pytest.approx(np.log(3))
+
+
+@pytest.mark.parametrize(
+    ("row", "is_wrong"),
+    [([2, 0, 3], False), ([2, -1, -4], False), ([9, 3, 1], False), ([0, 4, 1], True), ([0, 1, -5], True),
+     ([0, 2**32 + 1, 1], False)],
+)  # fmt: skip
+def test_the_elements_of_an_input_that_nodes_take_are_tested(row: list[int], is_wrong: bool) -> None:
+    """All are in range, or counted from the end, or out of range where none is taken, or in another dtype."""
+    table, short = np.arange(12, dtype=np.float32).reshape(4, 3), np.arange(4, dtype=np.float32)
+
+    def taken(x: Any) -> Any:
+        last = x[:, 1:].astype(graphls.int32)
+        return ops.gather(Tensor(table), last[:, :1].reshape(-1), 0), ops.gather(Tensor(short), last[:, 1], 0)
+
+    indices = np.array([row])
+    step = graphls.compile(taken, indices, engine="xla")
+    part = step._session.parts[0]
+    assert part.indices.are_bounded and list(part.indices.bounds.values()) == [4]
+    if is_wrong:
+        with pytest.raises(GraphIndexError, match="an index is out of range"):
+            step(indices)
+        return
+    last = indices[0, 1:].astype(np.int32)
+    for result, expected in zip(step(indices), (table[last[:1]], short[last[1:]]), strict=True):
+        np.testing.assert_array_equal(result.asnumpy(), expected)
+
+
+def test_indices_of_an_empty_input_are_in_range() -> None:
+    table, none = np.ones((4, 3), np.float32), np.zeros((0,), np.int32)
+    step = graphls.compile(lambda x, i: ops.gather(x, i, 0), table, none, engine="xla")
+    assert step(table, none).shape == (0, 3)

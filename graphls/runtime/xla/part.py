@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import partial
-from itertools import chain, repeat
+from itertools import chain, repeat, starmap
 from operator import attrgetter, itemgetter
 from threading import RLock
 from typing import Any
@@ -17,17 +17,12 @@ from graphls.base.errors import GraphlsError
 from graphls.base.reporting import checked
 from graphls.base.sharing.arrays import empty
 from graphls.base.sharing.forks import renew_after_fork
-from graphls.base.sharing.storage import array_in
-from graphls.distributed.own_parts import own_region
 from graphls.distributed.peers import Peers
 from graphls.ir.graph import Value
-from graphls.ir.indices import host_indices
-from graphls.ir.interpret import run_node
 from graphls.ir.plan import Segment
 from graphls.ir.types import Type
-from graphls.primitives.indexing import axis_size
 from graphls.runtime.bound import BoundStates
-from graphls.runtime.buffers import SMALL, in_rows
+from graphls.runtime.buffers import SMALL
 from graphls.runtime.devices import kind_of
 from graphls.runtime.engine import PlanContext
 from graphls.runtime.kernels import FusedKernel
@@ -35,16 +30,18 @@ from graphls.runtime.lowering.types import exchanged
 from graphls.runtime.xla.buffers import XlaBuffer
 from graphls.runtime.xla.failures import failure, out_of_range, remove_notes
 from graphls.runtime.xla.fusions import fused_kernels
+from graphls.runtime.xla.indices import IndexTests
+from graphls.runtime.xla.inputs import Inputs
 from graphls.runtime.xla.library import load_jax, require_own_process
 from graphls.runtime.xla.placement import Placement
-from graphls.runtime.xla.processes import of_first, require_same, require_same_inputs, spread
-from graphls.runtime.xla.program import Program, as_words, is_wide
-from graphls.runtime.xla.tracing import are_in_range
+from graphls.runtime.xla.processes import of_first, require_same, spread
+from graphls.runtime.xla.program import Program
 
 Array = np.ndarray[Any, Any]
 HOLDS: Mapping[bytes, None] = {b"\x01": None}
 """What becomes of a bool of a program: where it is false, a KeyError, which C raises without Python."""
 
+ARRAY = attrgetter("array")
 MESHES = RLock()
 """Programs on the devices of a divided CPU run one at a time: devices of two would wait for threads of one pool."""
 
@@ -76,20 +73,22 @@ class XlaPart(BoundStates):
         boundary = {*(v for v in graph.inputs if v in shared), *(own for own, value in inner if value in shared)}
         self.peers = Peers.current if self.placement.is_spread else None
         own = () if self.peers else (v for v in graph.inputs if v not in shared)  # all processes raise, or none
-        self.selections, self.indices = host_indices(graph, own)
+        self.indices = IndexTests(graph, own)
         self.program = self._compiled(boundary)
         self.status, self.each = XlaBuffer(), XlaBuffer()
+        self.inputs = Inputs(self.program, shared, self.peers)
         self.results = [XlaBuffer() for _ in graph.outputs]
-        crossing = zip(self.results, segment.gives, strict=True)
-        self.crossing = {cell: shared[value] for cell, value in crossing if value in shared}
+        results = [*zip(self.results, segment.gives, strict=True)]
+        self.crossing = {cell: shared[value] for cell, value in results if value in shared}
+        self.own_results = {value: cell for cell, value in results if value not in shared}
+        self.read_at_once = {v for v in self.own_results if self.on_cpu and v.type.nbytes <= SMALL}
         self.takes_turns = self.placement.divides_cpu
-        self.is_compared = False
         self.forget_bindings()
         renew_after_fork(self)
 
     def _compiled(self, boundary: set[Value]) -> Program:
         try:
-            return Program(self.jax, self.graph, self.placement, boundary, self.indices)
+            return Program(self.jax, self.graph, self.placement, boundary, self.indices.nodes)
         except GraphlsError as error:
             remove_notes(error)
             raise
@@ -103,32 +102,29 @@ class XlaPart(BoundStates):
     def begin(self, fed: Mapping[Value, Any]) -> partial[object]:
         """A call into C that runs the program on the inputs of this step."""
         self.group = self.context.owner.group
-        self._test_indices(fed)
+        self.indices.check(fed)
+        inputs = self.inputs.of(fed)
         if self.peers is not None:
-            self._compare(self.peers, fed)
             self.peers.begin_program()
         old, new, copied = self.turn()
-        shared = self.context.boundary_buffers
-        inputs = [self._placed(shared[v] if v in shared else fed[v], v) for v in self.graph.inputs]
         states = self._states(old) if self.on_host else [cell.array for cell in old]
+        self.program.call.prepare(inputs, states)
         # Where indices are tested in the program, new states wait for the tests.
         waiting = [XlaBuffer() for _ in new] if self.program.keeps_states else new
-        cells = (*waiting, self.status, self.each, *self.results)
-        self.program.call.prepare(inputs, states)
-        run = partial(self.program.call.run, *inputs, *states)
-        calls: list[partial[Any]] = [
-            _each(setattr, cells, repeat("array"), chain.from_iterable(map(partial.__call__, [run]))),
-            _each(HOLDS.__getitem__, map(bytes, self._read([self.status]))),
+        results = chain.from_iterable(starmap(self.program.call.run, [(*inputs, *states)]))
+        calls: list[Iterable[object]] = [
+            map(setattr, (*waiting, self.status, self.each, *self.results), repeat("array"), results),
+            map(HOLDS.__getitem__, map(bytes, self._read([self.status]))),
         ]
         if self.takes_turns:
-            calls = [partial(MESHES.acquire), *calls, partial(MESHES.release)]
+            calls = [starmap(MESHES.acquire, [()]), *calls, starmap(MESHES.release, [()])]
         if waiting is not new:
-            calls.append(_each(setattr, new, repeat("array"), map(attrgetter("array"), waiting)))
+            calls.append(map(setattr, new, repeat("array"), map(ARRAY, waiting)))
         if self.crossing:
-            calls.append(_each(np.copyto, self.crossing.values(), self._read(self.crossing)))
+            calls.append(map(np.copyto, self.crossing.values(), self._read(self.crossing)))
         if copied:
-            calls.append(_each(np.copyto, copied.values(), map(np.asarray, map(attrgetter("array"), copied))))
-        return _each(partial.__call__, calls)
+            calls.append(map(np.copyto, copied.values(), map(np.asarray, map(ARRAY, copied))))
+        return partial(deque, chain.from_iterable(calls), 0)
 
     def _exchanged(self, state: Value) -> Type:
         return exchanged(state.type) if state.name in self.on_host else state.type
@@ -146,53 +142,22 @@ class XlaPart(BoundStates):
                 return self.jax.device_put(array, self.places[name])
             return spread(self.jax, array, (), array.shape, self.places[name])
 
-    def _compare(self, peers: Peers, fed: Mapping[Value, Any]) -> None:
-        """In the first step, require that inputs that processes give completely are the same on all."""
-        if not self.is_compared:
-            arrays = {v: array_in(fed[v]) for v in self.graph.inputs if v in fed}
-            require_same_inputs(peers, {str(v): array for v, array in arrays.items() if array.shape == v.type.shape})
-            self.is_compared = True
-
     def _read(self, cells: Iterable[XlaBuffer]) -> Iterable[Any]:
         """The content of cells on the host, which waits for the program; on a CPU without Python and without a copy."""
         if not self.on_cpu:
-            return map(np.asarray, map(attrgetter("array"), cells))
+            return map(np.asarray, map(ARRAY, cells))
         # What all devices have is read on the first; a public way to it would be a function of Python.
         return map(memoryview, map(itemgetter(0), map(attrgetter("array._arrays"), cells)))
 
-    def _test_indices(self, fed: Mapping[Value, Any]) -> None:
-        """Raise GraphIndexError, with the line, for an input that is an index out of range."""
-        arrays = {v: array_in(fed[v]) for v in self.graph.inputs if v in fed} if self.indices else {}
-        for node in self.selections:
-            arrays.update(zip(node.outputs, run_node(node, arrays), strict=True))
-        for node, value in self.indices.items():
-            if not are_in_range(arrays[value], axis_size(node)):
-                raise out_of_range(node)
-
-    def _placed(self, array: Any, value: Value) -> Any:
-        """An input as the program takes it: it may share the memory of an array, as the step waits for the program."""
-        kind = self.program.kinds[value]
-        if isinstance(array, XlaBuffer) and not is_wide(kind) and array.array.sharding == self.program.place(value):
-            return array.array
-        own = in_rows(array_in(array), kind.dtype.numpy)
-        own = own.reshape(-1).view(np.uint32).reshape(*own.shape, 2) if is_wide(kind) else own
-        if self.peers is None:
-            return own
-        region, shape = (*own_region(self.graph, value), slice(0, 2)), as_words(kind).shape
-        return spread(self.jax, own, region, shape, self.program.place(value))
-
     def end(self) -> Mapping[Value, Any]:
-        """The results of the step that are in no boundary buffer."""
-        shared = self.context.boundary_buffers
-        pairs = zip(self.segment.gives, self.results, strict=True)
-        results = {value: self._output(cell.array) for value, cell in pairs if value not in shared}
+        """The results of the step that are in no boundary buffer: small ones on a CPU as arrays, others unread."""
+        results = {v: self._output(v, cell.array) for v, cell in self.own_results.items()}
         for cell in self.results:
             cell.array = None
         return results
 
-    def _output(self, array: Any) -> Any:
-        """A result, which is copied to the host when it is read, small ones on a CPU at once; no step donates it."""
-        return np.array(array) if self.on_cpu and array.nbytes <= SMALL else XlaBuffer(array)
+    def _output(self, value: Value, array: Any) -> Any:
+        return np.array(array) if value in self.read_at_once else XlaBuffer(array)
 
     def failed(self, error: Exception) -> Exception:
         """The user's error; states are intact where an index was out of range."""
@@ -252,8 +217,3 @@ class XlaPart(BoundStates):
         new = [self._buffers(write.state.name)[1] for write in self.program.writes]
         cells = [buffer if isinstance(buffer, XlaBuffer) else XlaBuffer() for buffer in new]
         return old, cells, {cell: buffer for cell, buffer in zip(cells, new, strict=True) if cell is not buffer}
-
-
-def _each(function: Any, *arguments: Iterable[Any]) -> partial[object]:
-    """A callable that calls a function for arguments in turn, without Python."""
-    return partial(deque, map(function, *arguments), 0)
