@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -55,8 +55,23 @@ class Names:
         return names
 
 
+class Labelled(Protocol):
+    """A node, a builder or a call in a trace, which say where nodes come from."""
+
+    @property
+    def phase(self) -> str: ...
+    @property
+    def scope(self) -> str: ...
+    @property
+    def loc(self) -> Location | None: ...
+    @property
+    def stage(self) -> int | None: ...
+    @property
+    def micro(self) -> int | None: ...
+
+
 class Builder:
-    """Appends nodes to `nodes`, with the phase, scope and line that are current.
+    """Appends nodes to `nodes`, with the phase, scope, line, stage and part of the batch that are current.
 
     Every primitive is a method: `e.matmul(a, b)`, `e.sum(x, axis=(0,))`. A method returns the
     output, or a tuple where there are several. Python numbers and arrays become constants of the
@@ -78,6 +93,8 @@ class Builder:
         self.phase = "forward"
         self.scope = ""
         self.loc: Location | None = None
+        self.stage: int | None = None
+        self.micro: int | None = None
         self._constants: dict[tuple[Type, bytes], Value] = {}
 
     def emit(
@@ -90,9 +107,8 @@ class Builder:
         types = self._result_types(operation, inputs, attrs, regions)
         sharding = operation.result_sharding(attrs)
         outputs = tuple(Value(self.names.fresh(name or operation.name), t, sharding=sharding) for t in types)
-        node = Node(
-            operation, inputs, outputs, attrs, tuple(dict.fromkeys(after)), regions, self.phase, self.scope, self.loc
-        )
+        labels = self.phase, self.scope, self.loc, self.stage, self.micro
+        node = Node(operation, inputs, outputs, attrs, tuple(dict.fromkeys(after)), regions, *labels)
         self.nodes.append(node)
         return outputs
 
@@ -165,13 +181,18 @@ class Builder:
 
     @contextmanager
     def at(self, node: Node, phase: str | None = None) -> Iterator[Builder]:
-        """Emit the nodes of the block with the scope, line and phase of `node`, or with another phase."""
-        before = self.phase, self.scope, self.loc
-        self.phase, self.scope, self.loc = phase or node.phase, node.scope, node.loc
+        """Emit the nodes of the block as parts of `node`; see `follow`."""
+        before = self.phase, self.scope, self.loc, self.stage, self.micro
+        self.follow(node, phase)
         try:
             yield self
         finally:
-            self.phase, self.scope, self.loc = before
+            self.phase, self.scope, self.loc, self.stage, self.micro = before
+
+    def follow(self, node: Labelled, phase: str | None = None) -> None:
+        """Emit what comes next with the phase of `node`, or another one, and with its scope, line, stage and part."""
+        self.phase = phase or node.phase
+        self.scope, self.loc, self.stage, self.micro = node.scope, node.loc, node.stage, node.micro
 
 
 def substitute(node: Node, mapping: Mapping[Value, Value]) -> Node:

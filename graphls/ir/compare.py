@@ -49,7 +49,7 @@ class _Comparison:
     def nodes(self, a: Node, b: Node) -> bool:
         return (
             a.primitive is b.primitive
-            and (a.phase, a.scope, a.loc) == (b.phase, b.scope, b.loc)
+            and (a.phase, a.scope, a.loc, a.stage, a.micro) == (b.phase, b.scope, b.loc, b.stage, b.micro)
             and self.values(a.inputs, b.inputs)
             and self.values(a.after, b.after)
             and attributes_key(a.attrs) == attributes_key(b.attrs)

@@ -72,7 +72,8 @@ class Node:
 
     `after` are control edges: the node runs after the nodes that define these values.
     `regions` are the inner graphs of `cond` and of custom gradients; they may use values of the
-    graph around them. `phase` is one of PHASES, `scope` the path of the cell, `loc` the user's line.
+    graph around them. `phase` is one of PHASES, `scope` the path of the cell, `loc` the user's line. `stage` is the
+    number of the pipeline stage that the cell is for, `micro` that of the part of the batch that the node is for.
 
     Examples:
         >>> from graphls.ir import parse
@@ -96,6 +97,8 @@ class Node:
     phase: str = "forward"
     scope: str = ""
     loc: Location | None = None
+    stage: int | None = None
+    micro: int | None = None
 
     @property
     def output(self) -> Value:

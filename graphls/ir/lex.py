@@ -6,8 +6,7 @@ import re
 from typing import NamedTuple
 
 from graphls.base.errors import GraphSyntaxError, visible
-from graphls.base.location import Location
-from graphls.ir.text import parse_metadata
+from graphls.ir.text import Metadata, parse_metadata
 
 _TOKENS = re.compile(
     r"""(?P<space>[ \t\r\n]+)
@@ -35,14 +34,14 @@ class Token(NamedTuple):
 class Cursor:
     """A text in tokens, and the position of the next one.
 
-    `comments` holds the phase, scope and line that a comment gives to the token before it, under the
+    `comments` holds the phase, scope, line, stage and part that a comment gives to the token before it, under the
     index of the token after it.
     """
 
     def __init__(self, text: str, file: str) -> None:
         self.text = text
         self.file = file
-        self.comments: dict[int, tuple[str, str, Location | None]] = {}
+        self.comments: dict[int, Metadata] = {}
         self.tokens: list[Token] = []
         self.at = 0
         self._position = self._end = 0

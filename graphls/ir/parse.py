@@ -197,9 +197,9 @@ class _Parser(Cursor):
         regions = []
         while self.take("region"):
             regions.append(self.region())
-        phase, scope, loc = self.comments.get(self.at, ("forward", "", None))
+        metadata = self.comments.get(self.at, ("forward", "", None))
         outputs = tuple(self.define(w, *t) for w, t in zip(written, types, strict=True))
-        return Node(primitive, inputs, outputs, attrs, after, tuple(regions), phase, scope, loc)
+        return Node(primitive, inputs, outputs, attrs, after, tuple(regions), *metadata)
 
     def results(self) -> list[Token]:
         written = []

@@ -106,22 +106,32 @@ def _metadata(node: Node) -> str:
     text = node.phase
     if node.scope:
         text += f" {quoted(node.scope)}"
+    text += _stage(node)
     if node.loc:
         text += f" | {quoted(node.loc.file, _PLAIN_FILE)}{node.loc.before_line}{node.loc.line}"
     return text
 
 
+def _stage(node: Node) -> str:
+    stage = "" if node.stage is None else f" stage {node.stage}"
+    return stage if node.micro is None else f"{stage} micro {node.micro}"
+
+
 _METADATA = re.compile(
     rf"""//\ (?P<phase>forward|backward|check|update)
     (?:\ (?P<scope>[A-Za-z0-9_.]+|"(?:[^"\\]|\\.)*"))?
+    (?:\ stage\ (?P<stage>\d{{1,9}}))?(?:\ micro\ (?P<micro>\d{{1,9}}))?
     (?:\ \|\ (?P<file>{_PLAIN_FILE.pattern}|"(?:[^"\\]|\\.)*")
     (?::|,\ line\ )(?P<line>-?\d{{1,18}}))?\s*""",
     re.VERBOSE | re.ASCII,
 )
 
 
-def parse_metadata(comment: str) -> tuple[str, str, Location | None] | None:
-    """Phase, scope and line from a node's comment; None for a comment that is only a remark."""
+Metadata = tuple[str, str, Location | None, int | None, int | None]
+
+
+def parse_metadata(comment: str) -> Metadata | None:
+    """Phase, scope, line, stage and part from a node's comment; None for a comment that is only a remark."""
     match = _METADATA.fullmatch(comment)
     if match is None:
         return None
@@ -130,7 +140,8 @@ def parse_metadata(comment: str) -> tuple[str, str, Location | None] | None:
     except ValueError:
         return None
     loc = Location(file, int(match["line"])) if match["file"] else None
-    return match["phase"], scope, loc
+    stage, micro = (int(match[name]) if match[name] else None for name in ("stage", "micro"))
+    return match["phase"], scope, loc, stage, micro
 
 
 def _unquote(text: str) -> str:
@@ -183,7 +194,7 @@ def _graph_parts(graph: Graph) -> Iterator[str]:
 
 def _node_parts(node: Node) -> Iterator[str]:
     yield f"{node.primitive.name} {references(node.inputs)} after {references(node.after)}"
-    yield f"to {declarations(node.outputs)} in {node.phase} {quoted(node.scope)}"
+    yield f"to {declarations(node.outputs)} in {node.phase} {quoted(node.scope)}{_stage(node)}"
     yield from _hashed_attributes(node.attrs)
     for region in node.regions:
         yield from _graph_parts(region)

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from graphls.base.checks import boolean
+from graphls.base.checks import boolean, not_negative_int
 from graphls.base.errors import GraphAttributeError, GraphKeyError, GraphTypeError, GraphValueError
 from graphls.base.location import user_location
 from graphls.base.reporting import guarded, warn
@@ -102,6 +102,7 @@ class Cell(CellDisplay, Hooks):
             "_output_type": None,
             "_casting": None,
             "_is_recomputed": False,
+            "_pipeline_stage": None,
             "_passes": (),
             "_phase": "",
             "_scope_name": "",
@@ -368,9 +369,26 @@ class Cell(CellDisplay, Hooks):
         Configuration.note_change()
         return self
 
+    @property
+    def pipeline_stage(self) -> int | None:
+        """The stage of a pipeline that runs this cell and all inside it; None is the stage of the cell that calls it.
+
+        Stages are numbered from 0 and count where the mesh of a step has an axis `stage`. Raises GraphTypeError for a
+        number that is not an int, GraphValueError for one below 0.
+        """
+        stage: int | None = self.__dict__["_pipeline_stage"]
+        return stage
+
+    @pipeline_stage.setter
+    def pipeline_stage(self, value: int | None) -> None:
+        checked = None if value is None else not_negative_int(type(self).__name__, "pipeline_stage", value)
+        self.__dict__["_pipeline_stage"] = checked
+        Configuration.note_change()
+
     def configuration(self) -> tuple[Any, ...]:
         """The settings of this cell alone that a compiled step depends on."""
-        return self.training, self._float_type, self._output_type, self._casting, self._is_recomputed, self._version
+        own = self.training, self._float_type, self._output_type, self._casting, self._is_recomputed, self._version
+        return (*own, self.pipeline_stage)
 
     # -- running ----------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from graphls.base.checks import positive_int
 from graphls.base.errors import GraphTypeError, GraphValueError
 from graphls.frontend.tensors.pytree import leaves, map_leaves, rebuild, structure
 from graphls.frontend.tensors.tensor import Tensor, TensorLike, is_tensor
-from graphls.frontend.trace.tracer import in_phase
+from graphls.frontend.trace.tracer import in_micro_batch, in_phase
 from graphls.ir.types import float32
 from graphls.nn.cell import Cell
 from graphls.nn.learning_rate_schedule import rate_now
@@ -97,10 +97,14 @@ class GradAccumulationCell(Cell):
         self.micro_size = positive_int("GradAccumulationCell", "micro_size", micro_size)
 
     def construct(self, *inputs: object) -> Any:
-        total = self.network(*self._micro_batch(inputs, 0))
+        total = self._part(inputs, 0)
         for number in range(1, self.micro_size):
-            total = _sum(total, self.network(*self._micro_batch(inputs, number)))
+            total = _sum(total, self._part(inputs, number))
         return total
+
+    def _part(self, inputs: tuple[object, ...], number: int) -> Any:
+        with in_micro_batch(number, self.micro_size):
+            return self.network(*self._micro_batch(inputs, number))
 
     def _micro_batch(self, inputs: tuple[object, ...], number: int) -> tuple[Any, ...]:
         part: tuple[Any, ...] = map_leaves(lambda x: self._slice(x, number) if is_tensor(x) else x, inputs)

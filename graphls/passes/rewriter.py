@@ -17,7 +17,7 @@ class Rewriter:
 
     Later operands, captures, control edges, writes and outputs read the replacements, all in linear
     time. New nodes are emitted with the Builder `e` and stand before the node that is visited, with its
-    phase, scope and line. `definer` finds the node of every value that the sweep has put in place.
+    phase, scope, line and stage. `definer` finds the node of every value that the sweep has put in place.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -63,7 +63,7 @@ class Rewriter:
         node = self.exchanged(node)
         e = self.e
         start = len(e.nodes)
-        e.phase, e.scope, e.loc = node.phase, node.scope, node.loc
+        e.follow(node)
         result = self.visit(node)
         if isinstance(result, Node):
             e.nodes.append(result)

@@ -198,7 +198,7 @@ def _checked(name: str, regions: tuple[Any, ...], count: int, inputs: tuple[Type
 def each_iteration(e: Builder, function: Callable[..., Value], *stacks: Value) -> Value:
     """Map a function over the elements of stacks, as a scan; its first argument is a builder for its nodes."""
     inner = Builder(e.names)
-    inner.phase, inner.scope, inner.loc = e.phase, e.scope, e.loc
+    inner.follow(e)
     elements = tuple(Value(e.names.fresh(v.name), v.type.element) for v in stacks)
     result = function(inner, *elements)
     body = region("region", elements, inner.nodes, (result,))

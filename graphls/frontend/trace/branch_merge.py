@@ -260,7 +260,8 @@ class _Merge:
         e = tracer.builder
         phases = {n.phase for region in regions for n in region.nodes}
         phase = phases.pop() if len(phases) == 1 else "update" if "update" in phases else tracer.here.phase
-        e.phase, e.scope, e.loc = phase, tracer.here.scope, self.loc
+        e.follow(tracer.here, phase)
+        e.loc = self.loc
         names = [pair[0].name for pair in pairs]
         outputs = e.emit("cond", (truth(e, condition),), {}, regions=regions)
         tracer.note(outputs)

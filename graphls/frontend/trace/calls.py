@@ -112,6 +112,10 @@ class Call:
     phase: str = "forward"
     loc: Location | None = None
     """The line for new nodes where it is not the running one, as for models of other frameworks."""
+    stage: int | None = None
+    """The pipeline stage of the cell, or of the cells that call it."""
+    micro: int | None = None
+    """The part of the batch that the network runs on."""
     float_type: DType | None = None
     """The `to_float` of the cell."""
     casting: Casting | None = None

@@ -42,6 +42,7 @@ def _run(tracer: Tracer, cell: Any, args: tuple[object, ...], options: Mapping[s
         "cell": cell,
         "scope": f"{here.scope}.{name}".strip("."),
         "phase": cell._phase or here.phase,
+        "stage": here.stage if cell.pipeline_stage is None else cell.pipeline_stage,
         "float_type": cell._float_type,
         "casting": None if cell._float_type else cell._casting or here.casting,
     }

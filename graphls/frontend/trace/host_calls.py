@@ -112,7 +112,8 @@ def _emitted(
     loc: Location | None,
 ) -> tuple[Value, ...]:  # fmt: skip
     e = tracer.builder
-    e.phase, e.scope, e.loc = phase, scope, loc
+    e.follow(tracer.here, phase)
+    e.scope, e.loc = scope, loc
     outputs = e.emit(primitive, values, attrs)
     tracer.note(outputs)
     return outputs

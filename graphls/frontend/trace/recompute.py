@@ -72,7 +72,7 @@ def _always(e: Builder, slope: Value) -> Value:
 
 
 def _builder(names: Names, nodes: Sequence[Node]) -> Builder:
-    """A builder of backward nodes with the scope and line of the last of these."""
+    """A builder of backward nodes with the scope, line and stage of the last of these."""
     e = Builder(names)
-    e.phase, e.scope, e.loc = "backward", nodes[-1].scope, nodes[-1].loc
+    e.follow(nodes[-1], "backward")
     return e

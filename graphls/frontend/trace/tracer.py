@@ -160,7 +160,8 @@ class Tracer:
             again: tuple[Value, ...] = recorded.outputs
             return again
         e = here.builder
-        e.phase, e.scope, e.loc = here.phase, here.scope, here.loc or user_location()
+        e.follow(here)
+        e.loc = here.loc or user_location()
         outputs = e.emit(operation, inputs, attrs, after=after, regions=regions, name=name)
         here.frame.record(Recorded(operation.name, outputs))
         self.note(outputs)
@@ -334,6 +335,15 @@ def current_tracer() -> Tracer | None:
     """The running tracer of this thread, if any."""
     here = executor()
     return here if isinstance(here, Tracer) else None
+
+
+def in_micro_batch(number: int, count: int) -> AbstractContextManager[Any]:
+    """A block whose nodes are for one of so many equal parts of the batch, or of the part that is running."""
+    tracer = current_tracer()
+    if tracer is None:
+        return nullcontext()
+    outer = tracer.here.micro or 0
+    return tracer.inside(micro=outer * count + number)
 
 
 def in_phase(name: str) -> AbstractContextManager[Any]:

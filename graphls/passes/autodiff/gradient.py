@@ -187,7 +187,7 @@ class Backward(Parts):
         builder.nodes = copy_nodes(region.nodes, copied, builder.names, "backward")
         results = [copied.get(v, v) for v in region.outputs]
         inner = self.inside(builder, captured)
-        builder.phase, builder.scope, builder.loc = "backward", self.e.scope, self.e.loc
+        builder.follow(self.e, "backward")
         outputs = inner.run(list(builder.nodes), zip(results, gradients, strict=True))
         return region.replace(nodes=self.tape.applied(builder.nodes), outputs=tuple(outputs))
 

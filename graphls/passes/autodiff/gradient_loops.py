@@ -31,7 +31,7 @@ class LoopBackward:
         self.gradients = gradients
         self.sources = self.active_sources(active)
         self.inner = Builder(outer.e.names)
-        self.inner.phase, self.inner.scope, self.inner.loc = "backward", self.e.scope, self.e.loc
+        self.inner.follow(self.e, "backward")
         self.parameters: list[Value] = []
         self.arrays: list[Value] = []
 

@@ -51,7 +51,7 @@ class _Narrowing:
     def run(self) -> Graph:
         """The graph with its nodes in their precisions."""
         for node in self.graph.nodes:
-            self.e.phase, self.e.scope, self.e.loc = node.phase, node.scope, node.loc
+            self.e.follow(node)
             if node not in self.narrow:
                 self.e.append(self.in_single(node))
             elif node.regions:
@@ -107,7 +107,7 @@ class _Narrowing:
         """Emit a composition in 16 bits, whose region computes in float32 and rounds the results."""
         (region,) = node.regions
         e = Builder(self.names)
-        e.phase, e.scope, e.loc = node.phase, node.scope, node.loc
+        e.follow(node)
         mapping: dict[Value, Value] = {}
         for value in captures(region):
             half = self.half(value)

@@ -267,7 +267,8 @@ class _Sweep(Rewriter):
     def replacement(self, node: Node, match: Match) -> tuple[list[Node], tuple[Value, ...]]:
         """The new nodes for a match, and the values in place of the results of its last node."""
         e = Builder(self.names)
-        e.phase, e.scope, e.loc = node.phase, node.scope, _line(match)
+        e.follow(node)
+        e.loc = _line(match)
         results = _results(e, self.rule, match, node.outputs)
         nodes = e.nodes
         if nodes and nodes[-1].outputs == results:  # readers, and people, find the value by its old name

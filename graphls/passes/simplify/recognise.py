@@ -102,7 +102,7 @@ class _Block:
             if match is None or not self.is_apart(node, match):
                 continue
             e = Builder(self.names)
-            e.phase, e.scope, e.loc = node.phase, node.scope, node.loc
+            e.follow(node)
             operator = rule(e, node, match)
             if operator is not None:
                 return [*e.nodes, self.composed(node, match, operator, (text, rule))], match.nodes

@@ -158,7 +158,7 @@ class _Recurrent(Rewriter):
     def region_of(self, node: Node, projection: Match, results: Sequence[tuple[Value, tuple[int, ...]]]) -> Any:
         """The region with the computation of the layer, in the shapes of the operator, and the types of its results."""
         e, copies = Builder(self.names), dict[Value, Value]()
-        e.phase, e.scope, e.loc = node.phase, node.scope, node.loc
+        e.follow(node)
         for copied in copy_nodes((*reversed(projection.nodes), node), copies, self.names):
             e.append(copied)
         outputs = tuple(e.reshape(copies[value], shape=shape) for value, shape in results)
