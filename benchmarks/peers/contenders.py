@@ -15,7 +15,7 @@ class Contender:
     """A way to train a network.
 
     `framework` is "graphls", "torch" or "jax"; `precision` is "float32", "scaled", float32 with dynamic loss scaling,
-    or "bfloat16". `engine` is graphls's. The rest is for PyTorch.
+    or "bfloat16", in which normalisations and the loss stay float32. `engine` is graphls's. The rest is for PyTorch.
     """
 
     name: str
@@ -63,9 +63,11 @@ CONTENDERS = (
     Contender("torch-channels-last", "torch", channels_last=True, fused=True),
     Contender("torch-compile", "torch", compiled=True, fused=True),
     Contender("jax", "jax"),
+    Contender("jax-scaled", "jax", "scaled"),
     Contender("graphls-bfloat16", "graphls", "bfloat16"),
     Contender("onednn-bfloat16", "graphls", "bfloat16", engine="onednn"),
     Contender("xla-bfloat16", "graphls", "bfloat16", engine="xla"),
+    Contender("jax-bfloat16", "jax", "bfloat16"),
     Contender("torch-autocast", "torch", "bfloat16", fused=True),
     Contender("torch-autocast-channels-last", "torch", "bfloat16", channels_last=True, fused=True),
 )

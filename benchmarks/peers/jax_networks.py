@@ -21,18 +21,23 @@ def dense(weights: Weights, name: str, x: Array, outputs: int, bias: bool = True
     return y + weights(f"{name}.bias", (outputs,)) if bias else y
 
 
+def normal(x: Array, axes: int | tuple[int, ...], gamma: Array, beta: Array) -> Array:
+    """Normalisation over some axes, in the dtype of gamma; the result has that of x."""
+    wide = x.astype(gamma.dtype)
+    scaled = (wide - wide.mean(axes, keepdims=True)) * lax.rsqrt(wide.var(axes, keepdims=True) + 1e-5)
+    return (scaled * gamma + beta).astype(x.dtype)
+
+
 def layer_norm(weights: Weights, name: str, x: Array) -> Array:
     """Normalisation over the last axis."""
     gamma, beta = (weights(f"{name}.{part}", x.shape[-1:]) for part in ("gamma", "beta"))
-    mean = x.mean(-1, keepdims=True)
-    return (x - mean) * lax.rsqrt(x.var(-1, keepdims=True) + 1e-5) * gamma + beta
+    return normal(x, -1, gamma, beta)
 
 
 def batch_norm(weights: Weights, name: str, x: Array) -> Array:
     """Normalisation over all axes but that of channels, by the batch; JAX keeps no moving averages here."""
     gamma, beta = (weights(f"{name}.{part}", (x.shape[1],))[:, None, None] for part in ("gamma", "beta"))
-    mean = x.mean((0, 2, 3), keepdims=True)
-    return (x - mean) * lax.rsqrt(x.var((0, 2, 3), keepdims=True) + 1e-5) * gamma + beta
+    return normal(x, (0, 2, 3), gamma, beta)
 
 
 def conv(

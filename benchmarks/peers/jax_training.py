@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
-from jax import Array
+from jax import Array, lax
 from jax import numpy as jnp
 
 from benchmarks.peers import jax_networks
@@ -37,6 +37,19 @@ def adam(weights: Tree, gradients: Tree, state: Any, rate: float) -> tuple[Tree,
     return changed, (count, means, squares)
 
 
+class Scale(NamedTuple):
+    """A dynamic loss scale, and the number of steps without an overflow."""
+
+    value: Array
+    steps: Array
+
+    def after(self, holds: Array) -> Scale:
+        """Half of it where a gradient has overflowed; twice as much after 2000 steps where none has."""
+        steps = jnp.where(holds, self.steps + 1, 0)
+        value = jnp.where(holds, self.value, jnp.maximum(self.value / 2, 1))
+        return Scale(jnp.where(steps == 2000, value * 2, value), steps % 2000)
+
+
 class Training:
     """A function, weights and the optimizer's state, which a step replaces in place."""
 
@@ -44,10 +57,12 @@ class Training:
         self.network = partial(getattr(jax_networks, row.name), **row.sizes)
         self.x, self.labels = map(jnp.asarray, row.batch())
         self.adam, self.rate = row.optimizer == "adam", row.rate
+        self.dtype = jnp.bfloat16 if contender.precision == "bfloat16" else jnp.float32
+        self.is_scaled = contender.precision == "scaled"
         self.shapes: dict[str, tuple[int, ...]] = {}
         jax.eval_shape(partial(self.network, self._noted), self.x)
         self.weights: Tree = {}
-        self.compiled = jax.jit(self._step, donate_argnums=(0, 1))
+        self.compiled = jax.jit(self._scaled_step if self.is_scaled else self._step, donate_argnums=(0, 1))
 
     def _noted(self, name: str, shape: tuple[int, ...]) -> Array:
         self.shapes[name] = shape
@@ -57,15 +72,33 @@ class Training:
         """Give every parameter its first value, and the optimizer's state zeros."""
         self.weights = {name: jnp.asarray(first_value(name, shape)) for name, shape in self.shapes.items()}
         zeros = jax.tree.map(jnp.zeros_like, self.weights)
-        self.state = (jnp.float32(0), zeros, jax.tree.map(jnp.zeros_like, self.weights)) if self.adam else zeros
+        state = (jnp.float32(0), zeros, jax.tree.map(jnp.zeros_like, self.weights)) if self.adam else zeros
+        self.state = (state, Scale(jnp.float32(2**10), jnp.int32(0))) if self.is_scaled else state
 
     def _loss(self, weights: Tree, x: Array, labels: Array) -> Array:
-        scores = jax.nn.log_softmax(self.network(lambda name, _: weights[name], x))
+        def cast(name: str, _: tuple[int, ...]) -> Array:
+            """A weight as the network computes with it; normalisations take float32."""
+            return weights[name] if name.endswith(("gamma", "beta")) else weights[name].astype(self.dtype)
+
+        scores = self.network(cast, x.astype(self.dtype) if jnp.issubdtype(x.dtype, jnp.floating) else x)
+        scores = jax.nn.log_softmax(scores.astype(jnp.float32))
         return -jnp.take_along_axis(scores, labels[:, None], 1).mean()
+
+    def _update(self, weights: Tree, gradients: Tree, state: Any) -> tuple[Tree, Any]:
+        return (adam if self.adam else momentum)(weights, gradients, state, self.rate)
 
     def _step(self, weights: Tree, state: Any, x: Array, labels: Array) -> tuple[Tree, Any, Array]:
         loss, gradients = jax.value_and_grad(self._loss)(weights, x, labels)
-        return *(adam if self.adam else momentum)(weights, gradients, state, self.rate), loss
+        return *self._update(weights, gradients, state), loss
+
+    def _scaled_step(self, weights: Tree, state: tuple[Any, Scale], x: Array, labels: Array) -> tuple[Tree, Any, Array]:
+        """A step that changes nothing but the scale where a gradient has overflowed."""
+        inner, scale = state
+        value, gradients = jax.value_and_grad(lambda *a: self._loss(*a) * scale.value)(weights, x, labels)
+        holds = jnp.stack([jnp.isfinite(gradient).all() for gradient in gradients.values()]).all()
+        unscaled = {name: gradient / scale.value for name, gradient in gradients.items()}
+        weights, inner = lax.cond(holds, self._update, lambda w, _, s: (w, s), weights, unscaled, inner)
+        return weights, (inner, scale.after(holds)), value / scale.value
 
     def step(self) -> Array:
         """One step, waited for."""

@@ -42,6 +42,21 @@ def test_networks_are_those_of_pytorch(row: str) -> None:
     assert [float(training.step()) for _ in range(3)] == pytest.approx(LOSSES[row], rel=2e-3)
 
 
+@pytest.mark.parametrize(
+    ("row", "precision"), [("embeddings", "float32"), ("embeddings", "scaled"), ("transformer", "bfloat16")]
+)
+def test_networks_of_jax_are_those_of_graphls(row: str, precision: str) -> None:
+    pytest.importorskip("jax")
+    from benchmarks.peers import jax_training
+
+    losses = []
+    for kind, framework in ((Training, "graphls"), (jax_training.Training, "jax")):
+        training = kind(QUICK_ROWS[row], Contender(framework, framework, precision))
+        training.set_values()
+        losses.append([float(training.step()) for _ in range(3)])
+    assert losses[0] == pytest.approx(losses[1], rel=5e-2 if precision == "bfloat16" else 2e-3)
+
+
 def test_every_row_has_a_quick_one() -> None:
     assert ROWS.keys() == QUICK_ROWS.keys() == LOSSES.keys()
 

@@ -278,3 +278,20 @@ def test_indices_of_an_empty_input_are_in_range() -> None:
     table, none = np.ones((4, 3), np.float32), np.zeros((0,), np.int32)
     step = graphls.compile(lambda x, i: ops.gather(x, i, 0), table, none, engine="xla")
     assert step(table, none).shape == (0, 3)
+
+
+@pytest.mark.filterwarnings("ignore:Gradients in float32")
+def test_a_product_that_loss_scaling_checks_is_computed_once() -> None:
+    """The factor pass scales an operand of a product for the update, and leaves the product for the check alone."""
+    x, y = np.ones((8, 256), np.float32), np.ones((8, 256), np.float32)
+
+    def products(cell_of: Any) -> int:
+        loss = nn.WithLossCell(nn.Dense(256, 256), nn.MSELoss())
+        cell = cell_of(loss, nn.Momentum(loss.trainable_params(), 0.1, 0.9))
+        step = graphls.compile(cell, x, y, engine="xla")
+        return program_of(step).compiled.as_text().count(" dot(")
+
+    def scaled(loss: Any, optimizer: Any) -> Any:
+        return nn.TrainOneStepWithLossScaleCell(loss, optimizer, nn.DynamicLossScaleUpdateCell(2.0**10, 2, 3))
+
+    assert products(scaled) == products(nn.TrainOneStepCell)

@@ -42,8 +42,8 @@ class Onednn:
 
         That is behind the flag where their operands are smaller.
         """
+        from graphls.runtime.multiples import with_multiples
         from graphls.runtime.onednn.late_products import with_late_products
-        from graphls.runtime.onednn.multiples import with_multiples
 
         return with_late_products(with_multiples(graph))
 

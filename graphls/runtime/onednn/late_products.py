@@ -9,7 +9,7 @@ from graphls.ir.build import Names, substitute
 from graphls.ir.graph import Graph, Node, Value, needs
 from graphls.ir.types import float32
 from graphls.passes.rewriter import users
-from graphls.runtime.onednn.multiples import factors
+from graphls.runtime.multiples import factors
 
 LEAST = 1 << 14
 """Elements from which on a product is bounded by its operands."""

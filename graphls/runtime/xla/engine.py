@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from graphls.ir.graph import Node
+from graphls.ir.graph import Graph, Node
 from graphls.ir.plan import Segment
 from graphls.ir.sharding import Mesh
 from graphls.runtime.devices import kind_of
@@ -28,6 +28,12 @@ class Xla:
         from graphls.runtime.xla.tracing import takes
 
         return takes(node)
+
+    def prepared(self, graph: Graph) -> Graph:
+        """The graph in which products are computed once, where an update and a check would each compute them."""
+        from graphls.runtime.multiples import with_multiples
+
+        return with_multiples(graph)
 
     def check(self, device: Any) -> None:
         """Raise GraphRuntimeError where JAX or the device is missing; a CPU is divided when a program is opened."""

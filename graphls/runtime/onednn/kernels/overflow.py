@@ -12,11 +12,11 @@ import numpy as np
 
 from graphls.ir.graph import Node, Value
 from graphls.ir.types import TOKEN, Type, bfloat16, bool_, float32
+from graphls.runtime.multiples import factors
 from graphls.runtime.onednn.binding import F32, Descriptor
 from graphls.runtime.onednn.kernels.recomputed import Recomputed
 from graphls.runtime.onednn.kernels.reductions import REDUCE_SUM, by_row, in_rows
 from graphls.runtime.onednn.late_products import is_bounded_by_operands
-from graphls.runtime.onednn.multiples import factors
 from graphls.runtime.onednn.numpy_nodes import OnArrays
 from graphls.runtime.onednn.program.arena import LINE, Buffer
 from graphls.runtime.onednn.program.bound import Binding

@@ -1,4 +1,4 @@
-"""Products that the factor pass has scaled by an operand are numbers times the product again, for this engine."""
+"""Products that the factor pass has scaled by an operand become numbers times the product, where both are computed."""
 
 from __future__ import annotations
 
