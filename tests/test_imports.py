@@ -62,6 +62,7 @@ LATE = {
     "mpi4py": "only in processes that mpiexec has started, and optional",
     "graphls.dataset.readers.arrow": "pipelines, for tables of other packages only",
     "jax": "optional, and takes longer to load than all of graphls",
+    "jaxlib": "optional, as it belongs to jax",
     "rich": "optional",
     "safetensors": "optional",
     "tensorboardX": "optional",

@@ -18,7 +18,8 @@ KNOWN: dict[str, tuple[str, ...]] = {
     "locks": (
         "base.sharing.locks.COMPILING", "base.sharing.locks.LOOSE", "base.sharing.locks.SEEDING",
         "base.sharing.locks._MERGING",
-        "dataset.randomness._OUTSIDE", "distributed.shard_reads._counting", "runtime.xla.part.MESHES",
+        "dataset.randomness._OUTSIDE", "distributed.shard_reads._counting", "runtime.xla.library._opening",
+        "runtime.xla.part.MESHES",
         "train.background._lock", "train.callbacks.callback._WARNING",
     ),
     "settings, which threads that start later have to see, changed as a whole under a lock": (
@@ -36,7 +37,7 @@ KNOWN: dict[str, tuple[str, ...]] = {
     ),
     "changed under a lock": (
         "dataset.randomness._outside", "train.background._pending", "train.callbacks.callback._warned",
-        "distributed.shard_reads._counted",
+        "distributed.shard_reads._counted", "runtime.xla.library._further",
     ),
     "changed by who compiles, which one thread at a time does": (
         "runtime.engine_choice._unwritten", "step.lint._warned",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import suppress
+from threading import Lock
 from typing import Any
 
 from graphls.base.errors import GraphRuntimeError
@@ -52,6 +53,10 @@ def version() -> str:
 
 
 _settings = Settings({"process": 0})
+_further: list[list[Any]] = []
+"""The devices of clients of the CPU that count more of them than that of JAX, as a mesh came after its first use."""
+
+_opening = Lock()
 
 
 def require_own_process() -> None:
@@ -71,7 +76,7 @@ def devices_of(device: str | Cuda, count: int = 1) -> list[Any]:
 
     A single one is a device of this process. Raises GraphRuntimeError where there are fewer, where processes cannot
     have the same number, and in a process that is forked from one that uses them.
-    A CPU counts as many devices as the first step asks for, as JAX divides it once in a process.
+    JAX divides a CPU once in a process, at its first use; a mesh of more devices then has a client of its own.
     """
     require_own_process()
     jax, kind = load_jax(), kind_of(device)
@@ -87,6 +92,8 @@ def devices_of(device: str | Cuda, count: int = 1) -> list[Any]:
         text = f"JAX has no device {kind!r}; install graphls[xla-cuda] for a GPU"
         raise GraphRuntimeError(f"{text} ({reason}).") from None
     number = device.id if isinstance(device, Cuda) else 0
+    if kind == "cpu" and peers is None and share > len(devices):
+        devices = _further_cpu(share) or devices
     owners = sorted({device.process_index for device in devices})
     each = [[device for device in devices if device.process_index == owner] for owner in owners]
     least = min(map(len, each))
@@ -118,6 +125,24 @@ def _divide_cpu(jax: Any, count: int) -> None:
     with suppress(RuntimeError):
         if jax.config.jax_num_cpu_devices < count and "xla_force_host_platform" not in os.environ.get("XLA_FLAGS", ""):
             jax.config.update("jax_num_cpu_devices", count)
+
+
+def _further_cpu(count: int) -> list[Any]:
+    """The devices of a client of the CPU beside that of JAX, which counts at least so many; none where JAX has none.
+
+    Clients are kept: arrays of steps on an older one stay where they are.
+    """
+    with _opening:
+        fitting = next((devices for devices in _further if len(devices) >= count), None)
+        if fitting is None:
+            try:
+                from jaxlib import xla_client
+
+                fitting = list(xla_client.make_cpu_client(num_devices=count).local_devices())
+            except (ImportError, AttributeError, TypeError):  # of another version of JAX
+                return []
+            _further.append(fitting)
+        return fitting
 
 
 def _advice(count: int) -> str:
