@@ -83,7 +83,7 @@ def _temporaries(analysis: Analysis) -> Iterator[str]:
         count = f"{len(own)} values" if len(own) > 1 else own[0].type
         yield f"  {size(sum(each.size for each in own))} by {name} {place} ({phase}): {count}{_division(own, analysis)}"
     retained = sum(each.size for each in analysis.live if each.node is not None and each.node.phase == "forward")
-    if retained > analysis.temporaries // 4:
+    if retained >= max(LEAST, analysis.temporaries // 4):
         cells = "`recompute()` of the cells that repeat keeps their inputs alone"
         yield f"{size(retained)} are values of the forward that the backward reads: {cells}, and fewer rows do as well."
 

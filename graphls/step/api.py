@@ -42,7 +42,7 @@ from graphls.step.export.read import read_bundle
 from graphls.step.extra_outputs import check_stages
 from graphls.step.host_effects import HostEffects
 from graphls.step.lint import Lint, warn_of_placement
-from graphls.step.shards import divide_states, for_ranks, on_mesh, shardings_of
+from graphls.step.shards import divide_states, for_mesh, for_ranks, on_mesh, shardings_of
 from graphls.step.step import Compiled
 
 GRAPH_PASSES = "gradient, join, hoist, overflow, fold, cse, merge, select, dce, order"
@@ -117,7 +117,7 @@ def _compiled(
     if named != passes:
         pipeline = for_ranks(pipeline, traced.parameters, shard_threshold())
     if target.mesh is not None and not any(isinstance(each, Shardings) for each in pipeline.passes):
-        pipeline = Pipeline((shardings_of(layout, traced, input_shardings), *pipeline.passes))
+        pipeline = for_mesh(pipeline, shardings_of(layout, traced, input_shardings))
     result = pipeline.run(traced.graph, source="trace")
     check_stages(traced, result.stages)
     verify_windows(result.graph)

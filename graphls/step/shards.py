@@ -16,6 +16,7 @@ from graphls.ir.graph import Graph, walk
 from graphls.ir.sharding import Mesh
 from graphls.passes import Pipeline
 from graphls.passes.distributed.buckets import Buckets
+from graphls.passes.distributed.regather import Regather
 from graphls.passes.distributed.shard import Shard
 from graphls.passes.distributed.shardings import Axes, Shardings
 from graphls.runtime.context import default_layout
@@ -35,6 +36,15 @@ def for_ranks(pipeline: Pipeline, parameters: Mapping[str, Parameter], least: in
         return bucketed
     trained = tuple(name for name, parameter in parameters.items() if parameter.requires_grad)
     return bucketed.with_pass(Shard(group.rank, group.size, least, trained), before="cse")
+
+
+def for_mesh(pipeline: Pipeline, shardings: Shardings) -> Pipeline:
+    """The pipeline of one device with what a mesh needs: shardings, and for divided parameters what gathers them."""
+    passes = (shardings, *pipeline.passes)
+    at = next((number for number, each in enumerate(passes) if each.name == "gradient"), None)
+    if at is None or shardings.zero < 3:
+        return Pipeline(passes)
+    return Pipeline((*passes[: at + 1], Regather(), *passes[at + 1 :]))
 
 
 def stated_layout(mesh: Mesh | None, zero: int | None) -> DeviceLayout | None:

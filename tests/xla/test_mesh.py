@@ -162,6 +162,44 @@ def test_memory_of_a_device_falls_as_the_layout_says() -> None:
     assert steps == sorted(steps, reverse=True)
 
 
+class Layer(nn.Cell):
+    """A layer of 512 KiB of weights."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Dense(128, 512), nn.Dense(512, 128)
+
+    def construct(self, x: Any) -> Any:
+        return x + self.second(ops.relu(self.first(x)))
+
+
+@cache
+def layers(zero: int, is_recomputed: bool = False) -> tuple[list[float], int]:
+    """The losses of three steps of eight layers on eight devices, and the bytes of their temporary values."""
+    graphls.set_seed(1)
+    network = nn.SequentialCell(*(Layer() for _ in range(8)))
+    if is_recomputed:
+        for layer in network:
+            layer.recompute()
+    x = np.random.default_rng(0).normal(size=(8, 128)).astype(np.float32)
+    optimizer = nn.Momentum(network.trainable_params(), 0.01, 0.9)
+    cell = nn.TrainOneStepCell(nn.WithLossCell(network, nn.MSELoss()), optimizer)
+    step = graphls.compile(cell, x, 2 * x, engine="xla", mesh=EIGHT, zero=zero)
+    (part,) = step._session.last
+    memory = part.program.compiled.memory_analysis()
+    return [step(x, 2 * x).asnumpy().item() for _ in range(3)], memory.temp_size_in_bytes
+
+
+@pytest.mark.parametrize("is_recomputed", [False, True])
+def test_zero_3_has_the_weights_of_few_layers_whole_at_a_time(is_recomputed: bool) -> None:
+    """Forward and backward gather them, layer by layer, and gradients are reduced where they are ready."""
+    losses, size = layers(3, is_recomputed)
+    np.testing.assert_allclose(losses, layers(0)[0], rtol=1e-5)
+    assert losses[-1] < losses[0]
+    layer = 4 * 2 * 128 * 512
+    assert size < 3.2 * layer
+
+
 class Scores(nn.Cell):
     """A layer in float16, whose gradients overflow where an input is large."""
 

@@ -14,8 +14,16 @@ from graphls.runtime.xla.library import OPTIONS
 from graphls.runtime.xla.placement import Placement
 from graphls.runtime.xla.tracing import traced
 
-PATIENCE = {"xla_cpu_collective_call_terminate_timeout_seconds": 86_400}
-"""Options for several devices of a CPU, where a process ends if one waits for another longer than this: 40 s else."""
+PARTS = {
+    "xla_cpu_collective_call_terminate_timeout_seconds": 86_400,
+    "xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED",
+    "xla_disable_hlo_passes": "cpu-all-reduce-combiner",
+}
+"""Options for several devices of a CPU.
+
+A process ends where one waits for another longer than that: after 40 s else. Operations are in the order that needs
+least memory, as on accelerators; XLA orders those of a CPU for many threads else, and gathers all parameters first. And
+gradients are reduced one by one, as else all of them stay until the last."""
 
 
 class Program:
@@ -35,7 +43,7 @@ class Program:
         self.kinds = {v: exchanged(v.type) if v in boundary else v.type for v in graph.inputs}
         self.result_casts = [exchanged(v.type).dtype.numpy if v in boundary else None for v in graph.outputs]
         self.placement = placement
-        self.options = OPTIONS | (PATIENCE if placement.divides_cpu else {})
+        self.options = OPTIONS | (PARTS if placement.divides_cpu else {})
         positions = {v: len(graph.inputs) + i for i, v in enumerate(graph.states)}
         self.keeps_states = _tests_indices(graph, tested)
         in_place = [write.state for write in graph.writes if write.in_place and not self.keeps_states]
