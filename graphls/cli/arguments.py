@@ -1,4 +1,4 @@
-"""Arguments that several commands take: functions named `module:function`, and constant inputs of a model."""
+"""Arguments that several commands take: functions as `module:function`, constant inputs of a model, and meshes."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import numpy as np
 from graphls.base.errors import GraphImportError, GraphTypeError, GraphValueError
 from graphls.base.files.files import parse_json
 from graphls.ir.registry import nearest
+from graphls.ir.sharding import Mesh
 
 _NAME = re.compile(r"([A-Za-z_][\w.]*):([A-Za-z_]\w*)")
 
@@ -66,3 +67,18 @@ def fixed_values(settings: Sequence[str]) -> dict[str, np.ndarray[Any, Any]]:
             example = "a number or a list, such as size=[2,2]"
             raise GraphValueError(f"--fixed takes name=value with {example}, not {text!r}.")
     return values
+
+
+def add_mesh(parser: argparse._ActionsContainer, mesh: str, zero: str) -> None:
+    """Add the options `--mesh` and `--zero` to a command, with the help for one and a clause for that of the other."""
+    parser.add_argument("--mesh", help=mesh)
+    parser.add_argument("--zero", type=int, choices=range(4), help=f"on a mesh: the level of ZeRO, {zero}")
+
+
+def mesh_of(text: str) -> Mesh:
+    """The mesh of a text such as data=64,model=8; raises GraphValueError for another text."""
+    parts = [re.fullmatch(r"\s*(\w+)\s*=\s*(\d{1,9})\s*", part) for part in text.split(",")]
+    sizes = {match[1]: int(match[2]) for match in parts if match is not None}
+    if len(sizes) != len(parts):
+        raise GraphValueError(f"--mesh takes axes with numbers of devices, such as data=64,model=8, not {text!r}.")
+    return Mesh(**sizes)

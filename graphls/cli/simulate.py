@@ -16,6 +16,7 @@ import numpy as np
 from graphls.base.errors import GraphRuntimeError, GraphValueError
 from graphls.base.text.plain import size
 from graphls.base.text.tables import Table
+from graphls.cli.arguments import add_mesh
 from graphls.cli.dump import read_graph
 from graphls.cli.quantities import BYTES, SECONDS, quantity
 from graphls.cli.simulate_mesh import is_script, simulate_mesh
@@ -46,8 +47,7 @@ def add_simulate(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.set_defaults(command=simulate)
     parser.add_argument("file", nargs="?", help="the graph of a step in IR text, - for stdin, or with a mesh a script")
     parser.add_argument("arguments", nargs="*", help="the arguments of the script, after -- where they have dashes")
-    parser.add_argument("--mesh", help="compile the step for devices in a grid, such as data=64,model=8")
-    parser.add_argument("--zero", type=int, choices=range(4), help="on a mesh: the level of ZeRO, if not the step's")
+    add_mesh(parser, "compile the step for devices in a grid, such as data=64,model=8", "if not the step's")
     parser.add_argument("--flops", help="on a mesh: the operations of a device in a second, such as 312e12")
     parser.add_argument("--ranks", default="2,4,8,64,512", help="numbers of ranks, such as 8,64,512")
     parser.add_argument("--latency", default="5us", help="the latency of a message: 5us, or data=5us,model=1us")

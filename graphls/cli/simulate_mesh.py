@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING
 from graphls.base.errors import GraphValueError
 from graphls.base.text.plain import short, size
 from graphls.base.text.tables import Table
+from graphls.cli.arguments import mesh_of
 from graphls.cli.dump import read_graph
 from graphls.cli.mesh_advice import advice
 from graphls.cli.quantities import BYTES, SECONDS, quantity
@@ -75,7 +75,7 @@ def simulate_mesh(options: argparse.Namespace) -> int:
     """Print what the training step of a script, or a graph in IR text, needs on each device of a mesh."""
     from graphls.runtime.xla.analysis import analysed
 
-    mesh = None if options.mesh is None else _mesh(options.mesh)
+    mesh = None if options.mesh is None else mesh_of(options.mesh)
     begin = perf_counter()
     graph = _graph(options, mesh)
     if isinstance(graph, int):
@@ -111,15 +111,6 @@ def _graph(options: argparse.Namespace, mesh: Mesh | None) -> Graph | int:
     if code == 0:
         raise GraphValueError(f"{options.file} compiles no step that writes states, so there is nothing to simulate.")
     return code
-
-
-def _mesh(text: str) -> Mesh:
-    """The mesh of a text such as data=64,model=8; raises GraphValueError for another text."""
-    parts = [re.fullmatch(r"\s*(\w+)\s*=\s*(\d{1,9})\s*", part) for part in text.split(",")]
-    sizes = {match[1]: int(match[2]) for match in parts if match is not None}
-    if len(sizes) != len(parts):
-        raise GraphValueError(f"--mesh takes axes with numbers of devices, such as data=64,model=8, not {text!r}.")
-    return Mesh(**sizes)
 
 
 def _machine(options: argparse.Namespace, mesh: Mesh) -> Machine:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from graphls.cli.arguments import add_fixed
+from graphls.cli.arguments import add_fixed, add_mesh
 
 
 def add_train(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -75,9 +75,9 @@ def _add_run(group: argparse._ArgumentGroup) -> None:
     off = {"dest": "has_checkpoints", "action": "store_false"}
     group.add_argument("--no-checkpoints", help="save no checkpoints", **off)  # type: ignore[arg-type]
     group.add_argument("--seed", type=int, default=0, help="the seed of the order of rows and of dropout")
-    group.add_argument(
-        "--engine", help="the engine of the steps on a CPU, such as onednn, or auto; see docs/engines.md"
-    )
+    engines = "the engine of the steps, such as onednn, xla or auto; by default onnxruntime, on a mesh xla"
+    group.add_argument("--engine", help=f"{engines}; see docs/engines.md")
+    add_mesh(group, "divide each step among devices in a grid, such as data=4,model=2", "0 (default) to 3")
     group.add_argument("--device", choices=["cpu", "cuda"], help="the device of the steps")
 
 

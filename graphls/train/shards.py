@@ -126,6 +126,16 @@ def save_shards(folder: Path, entries: Mapping[str, Entry | Divided]) -> None:
         save.remove_others(folder)
 
 
+def remove_shards(folder: Path) -> None:
+    """Remove a checkpoint, its index first, and the folder if it has nothing else; raises OSError where that fails."""
+    (folder / INDEX).unlink(missing_ok=True)
+    for path in folder.glob("model-*.safetensors"):
+        if FILE.fullmatch(path.name):
+            path.unlink(missing_ok=True)
+    with suppress(OSError):  # where the user's own files stay, or another process has removed it
+        folder.rmdir()
+
+
 def _together(act: str, task: Callable[[], None]) -> None:
     """Do a part of a save; an error in one process is raised in all."""
     peers, error = Peers.current, None

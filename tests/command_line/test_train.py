@@ -116,6 +116,26 @@ def test_steps_that_overflow_are_told_of(capsys: pytest.CaptureFixture[str]) -> 
     assert not Path("none.onnx").exists() and not Path("out.checkpoints").exists()
 
 
+def test_a_model_is_trained_on_a_mesh_and_goes_on_on_another(capsys: pytest.CaptureFixture[str]) -> None:
+    """With overflows, which are explained as on one device, evaluation, and a checkpoint in between."""
+    pytest.importorskip("jax")
+    settings = ("--precision", "float16", "--loss-scale", "1e7", "--epochs")
+    validation = ("--validate", "data.npz")
+    assert train(*settings, "6", *validation, output="one.onnx") == 0
+    one = capsys.readouterr().out.splitlines()
+    assert train(*settings, "3", "--mesh", "data=4,model=2", "--zero", "1") == 0
+    assert train(*settings, "6", "--mesh", "data=2", "--zero", "3", "--resume", *validation) == 0
+    several = capsys.readouterr().out.splitlines()
+    first, last = tensors("one.onnx"), tensors("out.onnx")
+    for name in first:
+        np.testing.assert_allclose(last[name], first[name], rtol=2e-2, atol=2e-3)
+    assert any(line.startswith("The backward overflows first, in ") for line in one)
+    why, same = ([line for line in lines if "overflows first" in line] for lines in (one, several))
+    assert why == same
+    assert "Going on after step 9." in several and accuracy("out.onnx") > 0.95
+    assert train("--engine", "xla", "--no-checkpoints") == 0
+
+
 @pytest.mark.parametrize("updates", [(), ("--accumulate-steps", "2", "--ema-decay", "0.9", "--validate", "data.npz")])
 def test_a_run_goes_on_with_the_same_bits(
     updates: tuple[str, ...], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -383,6 +403,9 @@ def test_data_that_memory_does_not_hold(capsys: pytest.CaptureFixture[str]) -> N
         (["--accumulate-steps", "0"], "--accumulate-steps is a number of 1 or more, not 0."),
         (["--ema-decay", "1"], "--ema-decay is a number between 0 and 1, not 1.0."),
         (["--engine", "onedn"], "There is no engine 'onedn'; did you mean 'onednn'"),
+        (["--mesh", "data"], "--mesh takes axes with numbers of devices, such as data=64,model=8, not 'data'."),
+        (["--zero", "1"], "--zero divides states among the devices of a mesh; name it, such as --mesh data=4."),
+        (["--mesh", "data=2", "--engine", "onednn"], "The engine 'onednn' runs on one device, and mesh(data=2) has 2"),
         (["--resume"], "There is no checkpoint in out.checkpoints to go on from; train without --resume."),
         (["-o", "."], "cannot be written: . is a directory."),
         (["-o", "m.onnx/x.onnx"], "m.onnx is no directory."),

@@ -351,6 +351,7 @@ WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"enc_key": b"0"}, GraphValueError, "does not offer encrypted files"),
     ({"format": "pt"}, GraphValueError, "'format' must be one of"),
     ({"format": "safetensors", "crc_check": True}, GraphValueError, "'crc_check'"),
+    ({"format": "shards", "async_save": True}, GraphValueError, "the format 'shards' has no 'async_save'"),
 ]
 
 

@@ -14,9 +14,17 @@ import graphls
 from graphls import Mesh, nn
 from graphls.interop.formats.shards import INDEX, StoredTensor
 from graphls.ir.errors import GraphFileError, GraphValueError
-from graphls.train import load_checkpoint, load_param_into_net, save_checkpoint
+from graphls.train import (
+    Callback,
+    CheckpointConfig,
+    Model,
+    ModelCheckpoint,
+    load_checkpoint,
+    load_param_into_net,
+    save_checkpoint,
+)
 from graphls.train import shards as saving
-from tests.xla.training import STEPS, cell_of, compiled, trained
+from tests.xla.training import ROWS, STEPS, batch, cell_of, compiled, trained
 
 pytest.importorskip("jax")
 package = pytest.importorskip("safetensors.numpy")
@@ -186,3 +194,53 @@ def test_what_shards_do_not_have_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(GraphFileError, match="not a directory"):
         save_checkpoint(nn.Dense(2, 1), tmp_path / "file", format="shards")
     assert sorted(tmp_path.iterdir()) == [tmp_path / "file"]
+
+
+def model_and_data(seed: int, mesh: Mesh | None, zero: int) -> tuple[Model, Any]:
+    """A model whose step is on a mesh, and its batches, in which one row overflows."""
+    cell = cell_of(seed, is_divided=mesh is not None and "model" in mesh.sizes)
+    batches = [batch(number) for number in range(STEPS)]
+    rows = {name: np.concatenate(column) for name, column in zip("xy", zip(*batches, strict=True), strict=True)}
+    data = graphls.dataset.NumpySlicesDataset(rows, shuffle=False).batch(ROWS)
+    return Model(cell, engine="xla", mesh=mesh, zero=zero), data
+
+
+class Losses(Callback):
+    """The losses, flags and scales of all steps."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows: list[list[float]] = []
+
+    def on_train_step_end(self, run_context: Any) -> None:
+        """Note what the step has returned."""
+        self.rows.append([value.asnumpy().item() for value in run_context.original_args().net_outputs])
+
+
+@pytest.mark.parametrize(("mesh", "zero"), [(Mesh(data=8), 3), (None, 0)], ids=["another mesh", "one device"])
+def test_a_model_saves_shards_from_which_another_mesh_goes_on(mesh: Mesh | None, zero: int, tmp_path: Path) -> None:
+    model, data = model_and_data(1, Mesh(data=4, model=2), 1)
+    config = CheckpointConfig(save_checkpoint_steps=3, keep_checkpoint_max=3, format="shards", append_info=["step_num"])
+    whole = Losses()
+    model.train(2, data, [whole, ModelCheckpoint("net", tmp_path, config)])
+    names = ["net-1_6.shards", "net-2_1.shards", "net-2_4.shards", "net-2_7.shards", "net-2_8.shards"]
+    assert sorted(path.name for path in tmp_path.glob("*.shards")) == names[-3:], "older folders are removed"
+    assert len(list((tmp_path / names[-2]).iterdir())) == 9, "a file of each device and the index"
+
+    other, data = model_and_data(7, mesh, zero)
+    entries = load_checkpoint(tmp_path / "net-2_4.shards")
+    done = entries.pop("step_num").asnumpy().item()
+    load_param_into_net(other.train_network, entries)
+    data.set_init_step(done)
+    rest, later = Losses(), ModelCheckpoint("net", tmp_path, config)
+    other.train(2, data, [rest, later])
+    np.testing.assert_allclose(rest.rows, whole.rows[done:], rtol=1e-6, equal_nan=True)
+    assert Path(later.latest_ckpt_file_name).name == "net_1-2_8.shards"
+    assert any(flag for _, flag, _ in whole.rows)
+
+
+def test_a_folder_of_shards_keeps_files_of_the_user(tmp_path: Path) -> None:
+    save_checkpoint({"x": graphls.Tensor([1.0])}, tmp_path / "a", format="shards")
+    (tmp_path / "a" / "notes.txt").write_text("mine")
+    saving.remove_shards(tmp_path / "a")
+    assert [path.name for path in (tmp_path / "a").iterdir()] == ["notes.txt"]

@@ -20,6 +20,7 @@ import graphls.onnx
 from graphls import nn
 from graphls.base.errors import GraphFileError, GraphRuntimeError, GraphValueError
 from graphls.base.reporting import checked
+from graphls.cli.arguments import mesh_of
 from graphls.cli.training.checkpoints import Checkpoints, folder_of, resume, settings_of
 from graphls.cli.training.columns import join_of
 from graphls.cli.training.data import Binding, dataset_of
@@ -30,10 +31,12 @@ from graphls.cli.training.overflows import ADVICE, NotFinite, OverflowSummary
 from graphls.dataset import Dataset
 from graphls.frontend.tensors.random import set_seed
 from graphls.interop.adapters import merge, save_adapters
+from graphls.ir.sharding import Mesh
 from graphls.ir.types import as_dtype
 from graphls.nn.amp import DynamicLossScaleManager, build_train_network
 from graphls.runtime.context import kept_context, set_context
 from graphls.step.calling.cache import cache_of
+from graphls.step.shards import stated_layout
 from graphls.train import Model
 from graphls.train.callbacks import Callback, OnRequestExit, Progress
 
@@ -52,11 +55,22 @@ class Run:
     step: nn.TrainOneStepCell
     scale: float | None
 
+    @property
+    def mesh(self) -> Mesh | None:
+        """The mesh of the devices of the steps; raises GraphValueError for a text that names none."""
+        return None if self.options.mesh is None else mesh_of(self.options.mesh)
+
+    @property
+    def engine(self) -> str | None:
+        """The engine of the steps; None for that of the context."""
+        return self.options.engine or (None if self.options.mesh is None else "xla")
+
     def model(self) -> Model:
         """The Model that trains the step and evaluates the network."""
         evaluation = Evaluation(self.network.cell, self.loss)
         metrics = {"validation loss": Mean(0)} | ({"accuracy": Mean(1)} if self.loss.right else {})
-        return Model(self.step, eval_network=evaluation, metrics=metrics, engine=self.options.engine)
+        mesh, zero = self.mesh, self.options.zero
+        return Model(self.step, eval_network=evaluation, metrics=metrics, engine=self.engine, mesh=mesh, zero=zero)
 
     def weights(self) -> AbstractContextManager[None]:
         """A context in which the network has the weights to write: their moving averages, if the step keeps some."""
@@ -64,7 +78,8 @@ class Run:
 
     def explain(self, row: Sequence[object]) -> Any:
         """Explains the overflow of the step that has just run with a row."""
-        return cache_of(self.step, self.options.engine).find(*row).explain_overflow(*row)
+        layout = stated_layout(self.mesh, self.options.zero)
+        return cache_of(self.step, self.engine, layout).find(*row).explain_overflow(*row)
 
 
 def train(options: argparse.Namespace) -> int:
@@ -122,6 +137,8 @@ def _check_numbers(options: argparse.Namespace) -> None:
             raise GraphValueError(f"--{name.replace('_', '-')} is a {what} above 0, not {value}.")
     if options.clip is not None and options.clip_value is not None:
         raise GraphValueError("Gradients are clipped by --clip or by --clip-value, not both.")
+    if options.zero and options.mesh is None:
+        raise GraphValueError("--zero divides states among the devices of a mesh; name it, such as --mesh data=4.")
     if options.ema_decay is not None and not 0 < options.ema_decay < 1:
         raise GraphValueError(f"--ema-decay is a number between 0 and 1, not {options.ema_decay}.")
 

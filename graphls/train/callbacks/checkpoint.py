@@ -21,7 +21,8 @@ from graphls.train import background
 from graphls.train.callbacks.callback import Callback, InternalCallbackParam, RunContext
 from graphls.train.callbacks.checkpoint_config import COUNTS, RANDOM_STATE, CheckpointConfig
 from graphls.train.ranks import flag_of_first_rank
-from graphls.train.serialization import save_checkpoint
+from graphls.train.serialization import SHARDS, save_checkpoint
+from graphls.train.shards import remove_shards
 
 
 class Saved(NamedTuple):
@@ -37,7 +38,7 @@ def unused_prefix(folder: Path, prefix: str) -> str:
     Unfinished files of killed trainings with this prefix are removed.
     """
     remove_leftovers(folder, prefix, ending="[-_]*")
-    pattern = re.compile(re.escape(prefix) + r"(?:_(\d+))?-.*\.(?:ckpt|safetensors)")
+    pattern = re.compile(re.escape(prefix) + r"(?:_(\d+))?-.*\.(?:ckpt|safetensors|shards)")
     matches = filter(None, (pattern.fullmatch(name) for name in os.listdir(folder)))
     numbers = [int(match[1] or 0) for match in matches]
     return f"{prefix}_{max(numbers) + 1}" if numbers else prefix
@@ -70,9 +71,12 @@ def ensure_folder(directory: object) -> Path:
 
 
 def remove_file(path: Path) -> None:
-    """Remove a file; warn where that fails."""
+    """Remove a file, or a folder of shards; warn where that fails."""
     try:
-        path.unlink(missing_ok=True)
+        if path.suffix == f".{SHARDS}":
+            remove_shards(path)
+        else:
+            path.unlink(missing_ok=True)
     except OSError as error:
         warn(f"The old checkpoint {path} cannot be removed: {error.strerror}.")
 
@@ -86,10 +90,11 @@ class ModelCheckpoint(Callback):
     The file holds every parameter of the training step: weights, moments, counters, the loss scale; and the entry
     `random_state`, from which dropout continues. `load_checkpoint` and `load_param_into_net` restore all of it in a
     training step of the same construction. The last step is saved in any case. A file is removed only after a newer one
-    is complete. Where `directory` (default: the current one) holds checkpoints of this prefix already, the prefix gets
-    `_1`, `_2` and so on. Of several ranks with one directory, the first writes. `<prefix>-graph.meta` is the IR of the
-    compiled step as text. Either argument may be a function of the state that callbacks see; a `prefix` that is one
-    returns the whole name.
+    is complete. In the format "shards" of the config each is a folder, `<prefix>-<epoch>_<step>.shards`, as
+    `save_checkpoint` writes it. Where `directory` (default: the current one) holds checkpoints of this prefix already,
+    the prefix gets `_1`, `_2` and so on. Of several ranks with one directory, the first writes. `<prefix>-graph.meta`
+    is the IR of the compiled step as text. Either argument may be a function of the state that callbacks see; a
+    `prefix` that is one returns the whole name.
 
     Raises GraphValueError for a prefix that is not a string or contains '/', GraphTypeError for another config, and
     GraphFileError where the directory cannot be created.

@@ -9,7 +9,7 @@ from graphls.base.errors import GraphTypeError, GraphValueError
 from graphls.base.refusals import refusal
 from graphls.frontend.tensors.tensor import Tensor
 from graphls.nn.cell import Cell
-from graphls.train.serialization import FORMATS
+from graphls.train.serialization import FORMATS, SHARDS
 
 COUNTS = ("epoch_num", "step_num")
 RANDOM_STATE = "random_state"
@@ -72,6 +72,8 @@ class CheckpointConfig:
             raise _wrong(GraphValueError, f"the 'format' must be one of {list(FORMATS)}, but got {format!r}")
         if format != "ckpt" and crc_check:
             raise _wrong(GraphValueError, "only a file of the format 'ckpt' has a 'crc_check'")
+        if format == SHARDS and async_save:
+            raise _wrong(GraphValueError, "the format 'shards' has no 'async_save', as processes save it together")
         self.format = format
 
     def _apply_precedence(self) -> None:
