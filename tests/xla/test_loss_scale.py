@@ -104,3 +104,19 @@ def test_a_window_sees_what_no_gradient_shows_and_the_cause_is_explained() -> No
     np.testing.assert_array_equal(net.weight.asnumpy(), np.ones(3, F32))
     assert "tests/ops/test_float_status.py" in str(step.explain_overflow(x))
     assert str(step.explain_overflow(x)) == str(other.explain_overflow(x))
+
+
+@pytest.mark.filterwarnings("ignore:Gradients in float32")
+def test_a_large_scale_divides_no_inputs() -> None:
+    """Inputs divided by the scale would be subnormal, which is 0 to XLA, so that weights would learn too little."""
+    x, labels = np.linspace(-1, 1, 800, dtype=F32).reshape(4, 200), np.arange(4, dtype=np.int32)
+    losses = []
+    for engine in ("numpy", "xla"):
+        graphls.set_seed(1)
+        network = nn.SequentialCell(nn.Dense(200, 256), nn.ReLU(), nn.Dense(256, 10))
+        loss = nn.WithLossCell(network, nn.SoftmaxCrossEntropyWithLogits(sparse=True, reduction="mean"))
+        optimizer = nn.Momentum(network.trainable_params(), 0.1, 0.9)
+        cell = nn.TrainOneStepWithLossScaleCell(loss, optimizer, nn.FixedLossScaleUpdateCell(2.0**126))
+        step = graphls.compile(cell, x, labels, engine=engine)
+        losses.append([step(x, labels)[0].asnumpy().item() for _ in range(4)])
+    np.testing.assert_allclose(*losses, rtol=1e-5)

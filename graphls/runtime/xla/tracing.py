@@ -16,9 +16,7 @@ from graphls.primitives.faults import is_builtin, mismatch, untraceable
 from graphls.primitives.indexing import axis_size
 from graphls.primitives.primitive import Primitive
 from graphls.runtime.xla.instructions import tag
-
-CHAINS = {"add": "sum", "sub": "sum", "mul": "product", "div": "product"}
-"""The operations that XLA's simplifier joins with another one of their kind."""
+from graphls.runtime.xla.joining import Forms
 
 Array = Any
 """An array of JAX, traced or not."""
@@ -37,12 +35,14 @@ class Tracer:
     indices of `tested` nodes, and constant ones, are not tested here. `placed` divides a result as its node requires.
     """
 
-    def __init__(self, jax: Any, tested: Collection[Node] = (), placed: Placed | None = None) -> None:
+    def __init__(
+        self, jax: Any, tested: Collection[Node] = (), placed: Placed | None = None, forms: Forms | None = None
+    ) -> None:
         self.jax = jax
         self.tested = tested
         self.placed = placed or _unchanged
         self.checks: list[tuple[Node, Array]] = []
-        self.chained: dict[Value, str] = {}
+        self.forms = Forms(forms)
 
     def run(self, nodes: Sequence[Node], env: dict[Value, Array]) -> None:
         """Add the results of nodes to `env`, which has all that they read."""
@@ -65,20 +65,19 @@ class Tracer:
         """The arrays that a node reads, of JAX where NumPy would compute a large constant from its own."""
         arrays = tuple(env[value] for value in node.inputs)
         are_constant = [isinstance(array, (np.ndarray, np.generic)) for array in arrays]
-        if is_chained(node.primitive.name, are_constant):
-            arrays = self._apart(CHAINS[node.primitive.name], node, arrays)
+        joined = self.forms.joined(node, are_constant)
+        self.forms.add(node, are_constant)
+        arrays = tuple(self._apart(a) if is_joined else a for a, is_joined in zip(arrays, joined, strict=True))
         is_constant = all(are_constant)
         is_large = any(value.type.size > LARGE for value in node.outputs)
         return tuple(map(self.jax.numpy.asarray, arrays)) if is_constant and is_large else arrays
 
-    def _apart(self, kind: str, node: Node, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
-        """The operands of a link of a chain, with a barrier where they are links of one kind, which XLA would join.
+    def _apart(self, array: Array) -> Array:
+        """An operand with a barrier, without which XLA would join what computes it with what reads it.
 
-        1 - p + 1e-12 would be 0 where p is 1, as XLA adds the constants first, and x / a / b where a * b overflows.
+        1 - p + 1e-12 would be 0 where p is 1, as XLA adds the constants first, and log(exp(x)) would never overflow.
         """
-        self.chained.update((v, kind) for v in node.outputs if v.type.dtype.is_float)
-        pairs = zip(arrays, node.inputs, strict=True)
-        return tuple(self.jax.lax.optimization_barrier(a) if self.chained.get(v) == kind else a for a, v in pairs)
+        return self.jax.lax.optimization_barrier(array)
 
     def _computed(self, node: Node, arrays: tuple[Array, ...], env: dict[Value, Array]) -> tuple[Array, ...]:
         primitive: Any = node.primitive
@@ -122,7 +121,7 @@ class Tracer:
         self, node: Node, env: Mapping[Value, Array], tested: set[Node], index: int, arrays: Sequence[Array]
     ) -> tuple[tuple[Array, ...], Array]:
         """The results of a region of a node, and whether all indices in it are in range; adds the `tested` nodes."""
-        inner, region = Tracer(self.jax, placed=self.placed), node.regions[index]
+        inner, region = Tracer(self.jax, placed=self.placed, forms=self.forms), node.regions[index]
         own = {**env, **dict(zip(region.inputs, arrays, strict=True))}
         inner.run(region.nodes, own)
         tested.update(node for node, _ in inner.checks)
@@ -145,11 +144,6 @@ class Tracer:
         if isinstance(result, (np.ndarray, np.generic)) or not hasattr(result, "dtype"):
             return np.asarray(result, dtype)
         return result if result.dtype == dtype else result.astype(dtype)
-
-
-def is_chained(name: str, are_constant: Sequence[bool]) -> bool:
-    """Whether XLA may join an operation with one before: any division of variables, and all others by a constant."""
-    return name in CHAINS and not all(are_constant) and (name == "div" or any(are_constant))
 
 
 def _unchanged(array: Array, sharding: Sharding) -> Array:
