@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -69,6 +69,29 @@ class _Comparison:
             return self.partner.get(a) is b and self.partner.get(b) is a
         self.partner[a], self.partner[b] = b, a
         return (a.name, a.type, a.is_state, a.sharding) == (b.name, b.type, b.is_state, b.sharding)
+
+
+def structure_key(graph: Graph) -> tuple[Any, ...]:
+    """A hashable key that is equal for graphs that compute the same, whatever the names, cells and lines in them."""
+    numbers: dict[Value, int] = {}
+
+    def number(values: Iterable[Value]) -> tuple[int, ...]:
+        return tuple(numbers.setdefault(value, len(numbers)) for value in values)
+
+    def declared(values: Iterable[Value]) -> tuple[Any, ...]:
+        return tuple((*number((v,)), v.type, v.sharding) for v in values)
+
+    def of_node(node: Node) -> tuple[Any, ...]:
+        own = node.primitive.name, number(node.inputs), number(node.after), attributes_key(node.attrs)
+        return (*own, tuple(map(of_graph, node.regions)), declared(node.outputs))
+
+    def of_graph(block: Graph) -> tuple[Any, ...]:
+        ends = declared(block.inputs), declared(block.states)
+        nodes = tuple(map(of_node, block.nodes))
+        writes = tuple((*number((w.state, w.value)), w.in_place) for w in block.writes)
+        return (*ends, nodes, writes, number(block.outputs), block.mesh)
+
+    return of_graph(graph)
 
 
 def attributes_key(attrs: Mapping[str, object]) -> tuple[Any, ...]:

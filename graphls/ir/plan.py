@@ -17,12 +17,14 @@ class Segment:
     """A piece of a step that one engine runs.
 
     `graph` is self-contained: its inputs are inputs of the step and values of earlier segments; its states are those
-    that it reads or writes. `gives` are the values of the plan for its outputs, in their order.
+    that it reads or writes. `gives` are the values of the plan for its outputs, in their order. `stage` is the stage of
+    a pipeline whose devices run it.
     """
 
     engine: str
     graph: Graph
     gives: tuple[Value, ...]
+    stage: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +61,12 @@ class Plan:
         read = {v for s in self.segments for v in s.graph.inputs} | ({self.flag} if self.flag else set())
         read.difference_update(self.graph.inputs)
         return tuple(dict.fromkeys(v for s in self.segments for v in s.gives if v in read))
+
+    @property
+    def crossing_stages(self) -> dict[Value, Segment]:
+        """The values that tasks of a pipeline exchange, each with the last one that reads it."""
+        computed = {v for segment in self.segments if segment.stage is not None for v in segment.gives}
+        return {v: segment for segment in self.segments for v in segment.graph.inputs if v in computed}
 
 
 def is_plan(graph: Graph) -> bool:
@@ -149,11 +157,12 @@ class _Reader:
         """A self-contained segment whose outputs are values of the plan."""
         (region,) = node.regions
         pairs = [(i, t) for o, i in zip(node.outputs, region.outputs, strict=True) for t in gives[o]]
-        return self.self_contained(node.attrs["engine"], region, [*pairs, *passed], inner)
+        return self.self_contained(node.attrs["engine"], region, [*pairs, *passed], inner, node.attrs.get("stage"))
 
     def self_contained(
-        self, engine: str, region: Graph, pairs: Iterable[tuple[Value, Value]], inner: Iterable[Value]
-    ) -> Segment:
+        self, engine: str, region: Graph, pairs: Iterable[tuple[Value, Value]], inner: Iterable[Value],
+        stage: int | None = None,
+    ) -> Segment:  # fmt: skip
         """A region as a self-contained segment, whose outputs are pairs: its own value, the value of the plan."""
         read, pairs = {*self.read, *inner}, list(pairs)
         writes = tuple(Write(w.state, i, w.in_place) for i, t in pairs for w in self.written.get(t, ()))
@@ -172,6 +181,7 @@ class _Reader:
                 self.graph.mesh,
             ),
             tuple(t for _, t in read_pairs),
+            stage,
         )
 
 

@@ -12,6 +12,9 @@ from types import MappingProxyType
 from graphls.base.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import Type
 
+STAGE = "stage"
+"""The mesh axis whose devices are the stages of a pipeline; it divides no values."""
+
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
@@ -58,6 +61,11 @@ class Mesh:
     def size(self) -> int:
         """The number of devices."""
         return prod(self.sizes.values())
+
+    @property
+    def stages(self) -> int:
+        """The number of stages of a pipeline: the size of the axis `stage`, 1 where there is none."""
+        return self.sizes.get(STAGE, 1)
 
     def parts(self, names: Iterable[str]) -> int:
         """The number of parts into which the axes of these names divide an axis of a value.

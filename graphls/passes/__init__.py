@@ -29,7 +29,7 @@ from graphls.ir.reachability import ancestors, descendants
 from graphls.ir.registry import lookup
 from graphls.passes.adapters import fake_quantize, lora
 from graphls.passes.autodiff import gradient, join
-from graphls.passes.distributed import buckets, regather, shard, shardings
+from graphls.passes.distributed import buckets, regather, shard, shardings, stages
 from graphls.passes.inference import freeze
 from graphls.passes.manager import (
     Pass,
@@ -42,7 +42,7 @@ from graphls.passes.manager import (
 )
 from graphls.passes.overflow import overflow
 from graphls.passes.patterns import Match, NearMatch, Pattern, Rewrite, rewrite
-from graphls.passes.schedule import order, partition
+from graphls.passes.schedule import order, partition, pipeline
 from graphls.passes.simplify import cse, dce, factor, fold, hoist, merge, recognise, recurrent, select
 
 __all__ = [
@@ -50,6 +50,6 @@ __all__ = [
     "PipelineResult", "Rewrite", "Type", "Value", "Write", "ancestors", "as_pipeline", "buckets", "captures", "cse",
     "dce", "descendants", "dump", "factor", "fake_quantize", "find_pass", "fold", "freeze", "gradient", "hoist",
     "interpret", "join", "lookup", "lora", "merge", "needs", "order", "overflow", "parse", "parse_pipeline",
-    "partition", "recognise", "recurrent", "regather", "register_pass", "rewrite", "select", "shard", "shardings",
-    "substitute", "uses", "verify", "walk",
+    "partition", "pipeline", "recognise", "recurrent", "regather", "register_pass", "rewrite", "select", "shard",
+    "shardings", "stages", "substitute", "uses", "verify", "walk",
 ]  # fmt: skip

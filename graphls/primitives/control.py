@@ -312,12 +312,14 @@ class Segment(Grouped):
             raise GraphTypeError("segment takes no operands, and one region without parameters.")
         if not isinstance(attrs.get("engine"), str):
             raise GraphTypeError("segment has an attribute `engine`, the name of what runs it.")
+        if not isinstance(attrs.get("stage", 0), int):
+            raise GraphTypeError("The attribute `stage` of a segment is the number of a stage of a pipeline.")
         return tuple(v.type for v in regions[0].outputs)
 
     def vjp(self, e: Builder, g: Any, *outputs: Value) -> Any:
         raise GraphValueError("A plan has no gradient; apply the gradient pass before the pass partition.")
 
-    def onnx(self, e: Emitter, engine: str) -> tuple[str, ...]:
+    def onnx(self, e: Emitter, engine: str, stage: int | None = None) -> tuple[str, ...]:
         raise GraphValueError("A plan is lowered segment by segment; `flattened` gives the whole graph.")
 
 

@@ -23,7 +23,8 @@ def boundary_buffers(plan: Plan) -> dict[Value, Array]:
     in the same one. There are no gaps: another rank, whose segments may be others, may have to copy, and sends as much.
     """
     replaced = overwritten(plan)
-    kinds = {v: exchanged(v.type) for v in plan.boundary_values if v not in replaced}
+    private = plan.crossing_stages
+    kinds = {v: exchanged(v.type) for v in plan.boundary_values if v not in replaced and v not in private}
     buffers: dict[Value, Array] = {}
     for values in (values for segment in plan.segments for values in _together(segment)):
         is_free = all(v in kinds and kinds[v] == v.type and v not in buffers for v in values)

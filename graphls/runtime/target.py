@@ -14,6 +14,7 @@ from graphls.ir.plan import is_plan
 from graphls.ir.sharding import Mesh
 from graphls.ir.verify import verify
 from graphls.passes.schedule.partition import Partition
+from graphls.passes.schedule.pipeline import Pipelined
 from graphls.runtime.devices import Cuda
 from graphls.runtime.states import HasStorage
 
@@ -52,7 +53,7 @@ class ExecutionTarget:
         if self._interprets(graph):
             return graph
         skips = self.device == "cpu" and not find_engine(self.engine).runs_whole
-        segments = Partition(self.engine, skips=skips).run(graph)
+        segments = Partition(self.engine, skips=skips).run(Pipelined(self.engine).run(graph))
         if segments is not graph:
             verify(segments)
         return segments

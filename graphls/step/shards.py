@@ -19,6 +19,7 @@ from graphls.passes.distributed.buckets import Buckets
 from graphls.passes.distributed.regather import Regather
 from graphls.passes.distributed.shard import Shard
 from graphls.passes.distributed.shardings import Axes, Shardings
+from graphls.passes.distributed.stages import Stages
 from graphls.runtime.context import default_layout
 from graphls.runtime.context.device_layout import DeviceLayout
 
@@ -39,8 +40,8 @@ def for_ranks(pipeline: Pipeline, parameters: Mapping[str, Parameter], least: in
 
 
 def for_mesh(pipeline: Pipeline, shardings: Shardings) -> Pipeline:
-    """The pipeline of one device with what a mesh needs: shardings, and for divided parameters what gathers them."""
-    passes = (shardings, *pipeline.passes)
+    """The pipeline of one device with what a mesh needs: stages, shardings, and what gathers divided parameters."""
+    passes = (Stages(), shardings, *pipeline.passes)
     at = next((number for number, each in enumerate(passes) if each.name == "gradient"), None)
     if at is None or shardings.zero < 3:
         return Pipeline(passes)

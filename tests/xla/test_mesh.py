@@ -44,11 +44,11 @@ class Block(nn.Cell):
 
     def construct(self, x: Any) -> Any:
         q, k, v = (
-            ops.transpose(part.reshape(ROWS, LENGTH, 4, WIDTH // 4), (0, 2, 1, 3))
+            ops.transpose(part.reshape(-1, LENGTH, 4, WIDTH // 4), (0, 2, 1, 3))
             for part in ops.split(self.query(self.norm1(x)), WIDTH, axis=-1)
         )
         weights = ops.softmax(ops.matmul(q, k.swapaxes(-1, -2)) / np.float32((WIDTH // 4) ** 0.5) + self.mask)
-        attended = ops.transpose(ops.matmul(weights, v), (0, 2, 1, 3)).reshape(ROWS, LENGTH, WIDTH)
+        attended = ops.transpose(ops.matmul(weights, v), (0, 2, 1, 3)).reshape(-1, LENGTH, WIDTH)
         x = self.divided(x + self.output(attended))
         return self.divided(x + self.second(ops.relu(self.first(self.norm2(x)))))
 

@@ -13,6 +13,7 @@ from graphls.distributed.peers import Peers
 from graphls.ir.graph import Value
 from graphls.runtime.buffers import in_rows
 from graphls.runtime.xla.buffers import XlaBuffer
+from graphls.runtime.xla.crossing import Cells, Crossing
 from graphls.runtime.xla.processes import require_same_inputs, spread
 from graphls.runtime.xla.program import Program, as_words, is_wide
 
@@ -22,13 +23,17 @@ Array = np.ndarray[Any, Any]
 class Inputs:
     """The inputs of a program: what the step is fed, and arrays that stay, in which `shared` values cross.
 
-    They may share the memory of arrays, as a step waits for its program. `peers` are the processes of a mesh of several
-    ones, of which each gives its part of an input or all of it.
+    They may share the memory of arrays, as a step waits for its program. `cells` have what tasks of a pipeline
+    exchange. `peers` are the processes of a mesh of several ones, of which each gives its part of an input or all
+    of it.
     """
 
-    def __init__(self, program: Program, shared: Mapping[Value, Array], peers: Peers | None) -> None:
+    def __init__(
+        self, program: Program, shared: Mapping[Value, Array], cells: Cells, peers: Peers | None
+    ) -> None:
         self.program, self.peers = program, peers
-        self.kinds = [(value, shared.get(value), kind.dtype.numpy) for value, kind in program.kinds.items()]
+        own: Mapping[Value, Any] = {**shared, **cells}
+        self.kinds = [(value, own.get(value), kind.dtype.numpy) for value, kind in program.kinds.items()]
         self.uncompared = peers
 
     def of(self, fed: Mapping[Value, Any]) -> list[Any]:
@@ -42,6 +47,8 @@ class Inputs:
         if is_plain and dtype.itemsize < 8 and self.peers is None:
             return array
         kind = self.program.kinds[value]
+        if isinstance(array, Crossing):
+            return array.at(self.program.jax, self.program.place(value))
         if isinstance(array, XlaBuffer) and not is_wide(kind) and array.array.sharding == self.program.place(value):
             return array.array
         rows = in_rows(array_in(array), dtype)

@@ -28,8 +28,8 @@ from graphls.runtime.engine import PlanContext
 from graphls.runtime.kernels import FusedKernel
 from graphls.runtime.lowering.types import exchanged
 from graphls.runtime.xla.buffers import XlaBuffer
+from graphls.runtime.xla.crossing import cells_of
 from graphls.runtime.xla.failures import failure, out_of_range, remove_notes
-from graphls.runtime.xla.fusions import fused_kernels
 from graphls.runtime.xla.indices import IndexTests
 from graphls.runtime.xla.inputs import Inputs
 from graphls.runtime.xla.library import load_jax, require_own_process
@@ -42,6 +42,7 @@ HOLDS: Mapping[bytes, None] = {b"\x01": None}
 """What becomes of a bool of a program: where it is false, a KeyError, which C raises without Python."""
 
 ARRAY = attrgetter("array")
+PROGRAMS = "xla programs"
 MESHES = RLock()
 """Programs on the devices of a divided CPU run one at a time: devices of two would wait for threads of one pool."""
 
@@ -58,7 +59,7 @@ class XlaPart(BoundStates):
     def __init__(self, segment: Segment, context: PlanContext) -> None:
         graph = self.graph = segment.graph
         self.segment, self.context = segment, context
-        self.jax, self.placement = load_jax(), Placement(graph, context.device)
+        self.jax, self.placement = load_jax(), Placement(graph, context.device, segment.stage)
         self.parameters = {v.name: context.parameters[v.name] for v in graph.states}
         others = [s.graph for s in context.plan.segments if s.engine != segment.engine]
         self.on_host = {v.name for other in others for v in other.states}
@@ -72,23 +73,39 @@ class XlaPart(BoundStates):
         shared = context.boundary_buffers
         boundary = {*(v for v in graph.inputs if v in shared), *(own for own, value in inner if value in shared)}
         self.peers = Peers.current if self.placement.is_spread else None
-        own = () if self.peers else (v for v in graph.inputs if v not in shared)  # all processes raise, or none
+        self.cells, self.last_read = cells_of(segment, context.plan, context.private)
+        self.outdated = [cell.copies for cell in (*self.last_read, *map(self.cells.get, segment.gives)) if cell]
+        elsewhere = {*shared, *self.cells}
+        own = () if self.peers else (v for v in graph.inputs if v not in elsewhere)  # all processes raise, or none
         self.indices = IndexTests(graph, own)
         self.program = self._compiled(boundary)
         self.status, self.each = XlaBuffer(), XlaBuffer()
-        self.inputs = Inputs(self.program, shared, self.peers)
-        self.results = [XlaBuffer() for _ in graph.outputs]
+        self.inputs = Inputs(self.program, shared, self.cells, self.peers)
+        self.results = [self.cells.get(value) or XlaBuffer() for value in segment.gives]
         results = [*zip(self.results, segment.gives, strict=True)]
         self.crossing = {cell: shared[value] for cell, value in results if value in shared}
-        self.own_results = {value: cell for cell, value in results if value not in shared}
+        ends = {*context.plan.graph.outputs}
+        self.own_results = {v: cell for cell, v in results if v not in elsewhere or v in ends - shared.keys()}
         self.read_at_once = {v for v in self.own_results if self.on_cpu and v.type.nbytes <= SMALL}
         self.takes_turns = self.placement.divides_cpu
+        may_run_on = segment.stage is not None and not (graph.writes or self.program.keeps_states or self.takes_turns)
+        self.waits = not may_run_on
         self.forget_bindings()
         renew_after_fork(self)
 
     def _compiled(self, boundary: set[Value]) -> Program:
+        graph, gives = self.graph, zip(self.graph.outputs, self.segment.gives, strict=True)
+        crossing = {v: self.placement.moved(self.cells[v].place) for v in graph.inputs if v in self.cells}
+        results = {own: self.cells[v] for own, v in gives if v in self.cells}
+        compiled_ones = None if self.segment.stage is None else self.context.forms.setdefault(PROGRAMS, {})
         try:
-            return Program(self.jax, self.graph, self.placement, boundary, self.indices.nodes)
+            crossing = {**crossing, **dict.fromkeys(results)}
+            program = Program(
+                self.jax, graph, self.placement, boundary, self.indices.nodes, crossing, compiled_ones
+            )
+            for own, cell in results.items():
+                cell.place = program.result_places[own]
+            return program
         except GraphlsError as error:
             remove_notes(error)
             raise
@@ -114,8 +131,11 @@ class XlaPart(BoundStates):
         results = chain.from_iterable(starmap(self.program.call.run, [(*inputs, *states)]))
         calls: list[Iterable[object]] = [
             map(setattr, (*waiting, self.status, self.each, *self.results), repeat("array"), results),
-            map(HOLDS.__getitem__, map(bytes, self._read([self.status]))),
+            map(HOLDS.__getitem__, map(bytes, self._read([self.status] if self.waits else []))),
         ]
+        if self.last_read:
+            calls.append(map(setattr, self.last_read, repeat("array"), repeat(None)))
+        calls.append(map(dict.clear, self.outdated))
         if self.takes_turns:
             calls = [starmap(MESHES.acquire, [()]), *calls, starmap(MESHES.release, [()])]
         if waiting is not new:
@@ -174,7 +194,7 @@ class XlaPart(BoundStates):
 
     def kernels(self) -> list[FusedKernel]:
         """The kernels of the program, each with the nodes that XLA fused into it."""
-        return list(fused_kernels(self.program.compiled, self.graph))
+        return self.program.kernels()
 
     def invalidate(self, reason: str) -> None:
         """Invalidate the states that this segment has written in place."""

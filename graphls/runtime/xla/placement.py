@@ -7,22 +7,30 @@ from typing import Any
 
 import numpy as np
 
+from graphls.base.errors import GraphRuntimeError
 from graphls.ir.graph import Graph, Value
-from graphls.ir.sharding import Sharding
+from graphls.ir.sharding import STAGE, Sharding
 from graphls.runtime.devices import Cuda
 from graphls.runtime.xla.library import devices_of, load_jax
 
 
 class Placement:
-    """The devices of a graph, and the sharding of JAX for each of its values."""
+    """The devices of a graph, or those of one stage of a pipeline, and the sharding of JAX for each of its values.
 
-    def __init__(self, graph: Graph, device: str | Cuda) -> None:
+    Raises GraphRuntimeError for a stage on a mesh of several processes.
+    """
+
+    def __init__(self, graph: Graph, device: str | Cuda, stage: int | None = None) -> None:
         self.jax, mesh = load_jax(), graph.mesh
         sizes = {} if mesh is None else dict(mesh.sizes)
-        devices = self.devices = devices_of(device, prod(sizes.values()))
+        grid = np.array(devices_of(device, prod(sizes.values())), dtype=object).reshape(tuple(sizes.values()))
+        if stage is not None:
+            _require_one_process(grid)
+            grid = np.take(grid, stage, list(sizes).index(STAGE))
+            del sizes[STAGE]
+        devices = self.devices = list(np.ravel(np.asarray(grid, dtype=object)))
         self.mesh: Any = None
         if len(devices) > 1:
-            grid = np.array(devices, dtype=object).reshape(tuple(sizes.values()))
             self.mesh = self.jax.sharding.Mesh(grid, tuple(sizes))
         self.replicated = self._sharding(()) if self.mesh else self.jax.sharding.SingleDeviceSharding(devices[0])
         """The sharding of what all devices have."""
@@ -43,6 +51,10 @@ class Placement:
             return self.replicated
         return self._sharding((*value.sharding.axes, *[()] * more))
 
+    def moved(self, place: Any) -> Any:
+        """The sharding on these devices that corresponds to one on the devices of another stage."""
+        return self.replicated if self.mesh is None else self.jax.sharding.NamedSharding(self.mesh, place.spec)
+
     def constrained(self, array: Any, sharding: Sharding) -> Any:
         """An array of a traced program, divided as a node requires, or whole where that divides nothing."""
         if self.mesh is None:
@@ -52,3 +64,9 @@ class Placement:
     def _sharding(self, axes: tuple[tuple[str, ...], ...]) -> Any:
         spec = self.jax.sharding.PartitionSpec(*(names or None for names in axes))
         return self.jax.sharding.NamedSharding(self.mesh, spec)
+
+
+def _require_one_process(grid: Any) -> None:
+    if len({device.process_index for device in grid.flat}) > 1:
+        text = "The stages of a pipeline run in one process, and the devices of this mesh belong to several"
+        raise GraphRuntimeError(f"{text}; use a mesh without the axis {STAGE!r}, such as data and model.")

@@ -61,6 +61,7 @@ class ProfiledXlaPart(XlaPart):
 
     def __init__(self, segment: Segment, context: PlanContext, folder: Path) -> None:
         super().__init__(segment, context)
+        self.waits = True
         self.label = f"graphls segment {folder.name}"
         self.trace: Trace = context.forms.setdefault(TRACE, Trace(self.jax, folder))
 

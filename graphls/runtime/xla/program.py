@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Any
 
+from graphls.ir.compare import structure_key
 from graphls.ir.graph import Graph, Node, Value, walk
 from graphls.ir.types import Type, uint32
+from graphls.runtime.kernels import FusedKernel
 from graphls.runtime.lowering.types import exchanged
 from graphls.runtime.xla.call import ProgramCall
 from graphls.runtime.xla.entry import Compiled, ProgramEntry
+from graphls.runtime.xla.fusions import fused_kernels
 from graphls.runtime.xla.library import OPTIONS
 from graphls.runtime.xla.placement import Placement
 from graphls.runtime.xla.tracing import traced
@@ -29,15 +33,19 @@ gradients are reduced one by one, as else all of them stay until the last."""
 class Program:
     """A graph as a function of its inputs and states; its results are new states, tests of indices, then outputs.
 
-    What is among `boundary` values comes and goes in the dtype in which segments exchange it. `checks` are the nodes
-    whose indices are tested, all but `tested` ones. Without any, the memory of states that are written in place belongs
-    to their new values, else they keep it (`keeps_states`), as a test may fail. `call` runs the program.
+    What is among `boundary` values comes and goes in the dtype in which segments exchange it. `crossing` are inputs and
+    results that tasks of a pipeline exchange, inputs with their places; XLA chooses those of results, `result_places`.
+    Of programs that are equal but for names the first is compiled, and `compiled_ones` has it for all. `checks` are the
+    nodes whose indices are tested, all but `tested` ones. Without any, the memory of states that are written in place
+    belongs to their new values, else they keep it (`keeps_states`), as a test may fail. `call` runs the program.
     """
 
     def __init__(
-        self, jax: Any, graph: Graph, placement: Placement, boundary: Collection[Value], tested: Collection[Node]
-    ) -> None:
+        self, jax: Any, graph: Graph, placement: Placement, boundary: Collection[Value], tested: Collection[Node],
+        crossing: Mapping[Value, Any] | None = None, compiled_ones: dict[Any, Program] | None = None,
+    ) -> None:  # fmt: skip
         self.jax, self.graph = jax, graph
+        self.crossing = {} if crossing is None else crossing
         self.checks: list[Node] = []
         self.tested = tested
         self.kinds = {v: exchanged(v.type) if v in boundary else v.type for v in graph.inputs}
@@ -51,7 +59,8 @@ class Program:
         # JAX gives memory to the first result of its type: so new states come in the order of the old ones.
         own = dict.fromkeys(in_place)
         self.writes = sorted(graph.writes, key=lambda write: (write.state not in own, positions[write.state]))
-        self.compiled = self._opened()
+        self.source = self if compiled_ones is None else compiled_ones.setdefault(self._structure(), self)
+        self.compiled = self._opened() if self.source is self else self._shared(self.source)
         self.call = ProgramCall(self.compiled)
 
     def _opened(self) -> Any:
@@ -67,6 +76,26 @@ class Program:
         entry.write(Compiled(program, self.checks))
         return program
 
+    def _structure(self) -> Any:
+        return structure_key(self.graph), str(self.placement.devices), str(self.crossing.values()), str(self._facts())
+
+    def _shared(self, source: Program) -> Any:
+        own = dict(zip(walk(source.graph), walk(self.graph), strict=True))
+        self.checks = [own[node] for node in source.checks]
+        return source.compiled
+
+    def kernels(self) -> list[FusedKernel]:
+        """The kernels of the program, each with the nodes that XLA fused into it."""
+        own = dict(zip(walk(self.source.graph), walk(self.graph), strict=True))
+        kernels = fused_kernels(self.compiled, self.source.graph)
+        return [replace(kernel, nodes=tuple(own[node] for node in kernel.nodes)) for kernel in kernels]
+
+    @property
+    def result_places(self) -> dict[Value, Any]:
+        """The shardings of the results."""
+        places = self.compiled.output_shardings[-len(self.graph.outputs) :] if self.graph.outputs else ()
+        return dict(zip(self.graph.outputs, places, strict=True))
+
     def _facts(self) -> dict[str, object]:
         """What the program depends on besides its graph and devices."""
         kinds, tested = [*map(str, self.kinds.values())], [node.outputs[0].name for node in self.tested]
@@ -75,23 +104,30 @@ class Program:
 
     def _lowered(self) -> Any:
         graph, jax = self.graph, self.jax
-        kinds = [*map(as_words, self.kinds.values()), *(v.type for v in graph.states)]
+        kinds: list[Type] = [*(as_words(k) if self.is_in_words(v) else k for v, k in self.kinds.items())]
+        kinds += [v.type for v in graph.states]
         places = [*map(self.place, graph.inputs), *map(self.placement.of, graph.states)]
         shapes = [jax.ShapeDtypeStruct(t.shape, t.dtype.numpy, sharding=p) for t, p in zip(kinds, places, strict=True)]
         new = [self.placement.of(write.state) for write in self.writes]
-        results = [self.placement.replicated] * (2 + len(graph.outputs))
-        jitted = jax.jit(self._function, donate_argnums=self.donated, keep_unused=True, out_shardings=(*new, *results))
+        tests = [self.placement.replicated] * 2
+        results = [None if v in self.crossing else self.placement.replicated for v in graph.outputs]
+        ends = (*new, *tests, *results)
+        jitted = jax.jit(self._function, donate_argnums=self.donated, keep_unused=True, out_shardings=ends)
         with jax.default_matmul_precision("highest"):
             return jitted.lower(*shapes)
 
     def place(self, value: Value) -> Any:
         """The sharding of an input as the program takes it."""
-        return self.placement.of(value, more=int(is_wide(self.kinds[value])))
+        return self.crossing.get(value) or self.placement.of(value, more=int(self.is_in_words(value)))
+
+    def is_in_words(self, value: Value) -> bool:
+        """Whether the program takes an input as words of 32 bits."""
+        return is_wide(self.kinds[value]) and value not in self.crossing
 
     def _function(self, *arrays: Any) -> tuple[Any, ...]:
         graph, jnp = self.graph, self.jax.numpy
         pairs = zip(arrays, self.kinds.items(), strict=False)
-        inputs = [self._joined(array, kind).astype(v.type.dtype.numpy) for array, (v, kind) in pairs]
+        inputs = [self._joined(array, v, kind).astype(v.type.dtype.numpy) for array, (v, kind) in pairs]
         own = (*inputs, *arrays[len(inputs) :])
         results, new, holds, tests = traced(self.jax, graph, own, self.tested, self.placement.constrained)
         by_state = {write.state: value for write, value in zip(graph.writes, new, strict=True)}
@@ -101,9 +137,9 @@ class Program:
         each = jnp.stack([test for _, test in tests]) if tests else jnp.asarray([True])
         return (*new, holds, each, *cast)
 
-    def _joined(self, array: Any, kind: Type) -> Any:
+    def _joined(self, array: Any, value: Value, kind: Type) -> Any:
         """An input in its own dtype."""
-        return self.jax.lax.bitcast_convert_type(array, kind.dtype.numpy) if is_wide(kind) else array
+        return self.jax.lax.bitcast_convert_type(array, kind.dtype.numpy) if self.is_in_words(value) else array
 
 
 def _tests_indices(graph: Graph, tested: Collection[Node]) -> bool:

@@ -1,0 +1,46 @@
+"""Values that cross between the stages of a pipeline, in arrays of JAX."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from graphls.ir.graph import Value
+from graphls.ir.plan import Plan, Segment
+from graphls.runtime.xla.buffers import XlaBuffer
+
+
+class Crossing(XlaBuffer):
+    """A value that one task of a pipeline computes and others read, with its copies on the devices of other stages.
+
+    `place` is its sharding on the devices of its own stage, as XLA chooses it for the program of the task.
+    """
+
+    __slots__ = ("copies", "place")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.copies: dict[Any, Any] = {}
+        self.place: Any = None
+
+    def at(self, jax: Any, place: Any) -> Any:
+        """The value on the devices of a stage; it is copied to them once."""
+        if place == self.place:
+            return self.array
+        if place not in self.copies:
+            with jax.enable_x64(True):
+                self.copies[place] = jax.device_put(self.array, place)
+        return self.copies[place]
+
+
+Cells = Mapping[Value, Crossing]
+
+
+def cells_of(segment: Segment, plan: Plan, private: dict[Value, Any]) -> tuple[Cells, list[Crossing]]:
+    """The cells of the crossing values of a task, and those among them that nothing reads after it."""
+    if segment.stage is None:
+        return {}, []
+    last = plan.crossing_stages
+    own = [v for v in (*segment.graph.inputs, *segment.gives) if v in last]
+    cells = {v: private.setdefault(v, Crossing()) for v in own}
+    return cells, [cells[v] for v in own if last[v] is segment and v not in plan.graph.outputs]
