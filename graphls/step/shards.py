@@ -14,7 +14,7 @@ from graphls.frontend.trace.trace import Traced
 from graphls.ir.engines import require_mesh
 from graphls.ir.graph import Graph, walk
 from graphls.ir.sharding import Mesh
-from graphls.passes import Pipeline
+from graphls.passes import Pass, Pipeline
 from graphls.passes.distributed.buckets import Buckets
 from graphls.passes.distributed.regather import Regather
 from graphls.passes.distributed.shard import Shard
@@ -41,7 +41,7 @@ def for_ranks(pipeline: Pipeline, parameters: Mapping[str, Parameter], least: in
 
 def for_mesh(pipeline: Pipeline, shardings: Shardings) -> Pipeline:
     """The pipeline of one device with what a mesh needs: stages, shardings, and what gathers divided parameters."""
-    passes = (Stages(), shardings, *pipeline.passes)
+    passes: tuple[Pass, ...] = (Stages(), shardings, *pipeline.passes)
     at = next((number for number, each in enumerate(passes) if each.name == "gradient"), None)
     if at is None or shardings.zero < 3:
         return Pipeline(passes)
