@@ -32,6 +32,8 @@ def run(page: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_every_block_runs(page: str, capsys: pytest.CaptureFixture[str], monkeypatch: Any, tmp_path: Path) -> None:
+    if 'engine="xla"' in "".join(re.findall(r"```python\n(.*?)```", (DOCS / page).read_text("utf-8"), re.DOTALL)):
+        pytest.importorskip("jax")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(registry, "_operations", dict(registry._operations))
     monkeypatch.setattr(manager, "_passes", dict(manager._passes))
