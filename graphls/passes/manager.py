@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, field, fields, is_dataclass, replace
 from difflib import get_close_matches
+from functools import reduce
 from itertools import chain, count
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -298,13 +299,18 @@ def _dump_folder(graph: Graph) -> Path | None:
 
 _CONSTANTS = {"true": True, "false": False, "none": None}
 _ITEM = re.compile(r"\s*(?P<name>\w+)\s*(?:\{(?P<options>[^{}]*)\})?\s*(?:,|$)")
-_OPTION = re.compile(r"""\s*(?P<key>\w+)\s*=\s*(?P<value>"[^"]*"|'[^']*'|\[[^\]]*\]|[^,\s]+)\s*(?:,|$)""")
+_QUOTED = r"""\"[^"]*"|'[^']*'"""
+_LIST = reduce(lambda inner, _: rf"[\[(](?:{_QUOTED}|[^\[\]()'\"]|{inner})*[\])]", range(4), "(?!)")
+"""A list as Python writes it, with lists in it four deep."""
+
+_OPTION = re.compile(rf"\s*(?P<key>\w+)\s*=\s*(?P<value>{_QUOTED}|{_LIST}|(?![\[(])[^,\s]+)\s*(?:,|$)")
 
 
 def parse_pipeline(text: str) -> Pipeline:
     """The pipeline that a text such as `gradient, overflow{mode=window}, fold, dce` names.
 
-    The word `default` stands for the default passes.
+    The word `default` stands for the default passes. Options are numbers, words, and lists of them, which may be
+    nested: `shardings{inputs=[[data, none], []]}`.
 
     Raises GraphKeyError for a pass that is not known, GraphValueError for options it does not have and
     for other text.
@@ -370,14 +376,22 @@ def _configured(name: str, text: str) -> Pass:
 
 
 def _value(text: str) -> Any:
-    """A number, quoted string or list as Python writes it, true, false, none, or a bare word."""
+    """A number, quoted string or list as Python writes it, true, false, none, or a bare word, also in lists."""
     if text in _CONSTANTS:
         return _CONSTANTS[text]
     try:
-        value = ast.literal_eval(text)
+        return _element(ast.parse(text, mode="eval").body)
     except (ValueError, SyntaxError):
         return text
-    return tuple(value) if isinstance(value, list) else value
+
+
+def _element(tree: ast.expr) -> Any:
+    """The value of an expression without operators; raises ValueError for another one."""
+    if isinstance(tree, (ast.List, ast.Tuple)):
+        return tuple(map(_element, tree.elts))
+    if isinstance(tree, ast.Name):
+        return _CONSTANTS.get(tree.id, tree.id)
+    return ast.literal_eval(tree)
 
 
 def _fitting(name: str, option: Field[Any], value: object) -> Any:
@@ -402,4 +416,4 @@ def _option_text(value: object) -> str:
         return str(value).lower()
     if isinstance(value, str):
         return value if re.fullmatch(r"[A-Za-z_]\w*", value) and value not in _CONSTANTS else repr(value)
-    return str(list(value)) if isinstance(value, tuple) else repr(value)
+    return f"[{', '.join(map(_option_text, value))}]" if isinstance(value, tuple) else repr(value)

@@ -104,8 +104,25 @@ def test_option_values(written: str, value: object) -> None:
 
 
 @pytest.mark.parametrize(
+    ("inputs", "value"),
+    [
+        ("[[['data'],[]]]", ((("data",), ()),)),
+        ('[["data", none], (), none]', (("data", None), (), None)),
+        ("[[[data, model]], [none, data]]", ((("data", "model"),), (None, "data"))),
+        ("[[ '],[)' ]]", (("],[)",),)),
+    ],
+)
+def test_options_are_nested_lists(inputs: str, value: tuple[object, ...]) -> None:
+    pipeline = parse_pipeline(f"shardings{{zero=1, inputs={inputs}, data=d}}, dce")
+    assert pipeline.passes[0] == find_pass("shardings")(zero=1, inputs=value, data="d")
+    assert parse_pipeline(str(pipeline)) == pipeline
+
+
+@pytest.mark.parametrize(
     ("text", "error", "message"),
     [
+        ("shardings{inputs=[[data]}", GraphValueError, "The option text 'inputs=[[data]' does not parse; write it"),
+        ("shardings(inputs=[])", GraphValueError, "does not parse; write it like 'fold, overflow{mode=window}'"),
         ("fold, dze", GraphKeyError, "There is no pass 'dze'; did you mean 'dce'; there are "),
         ("fold{size=3}", GraphValueError, "The pass 'fold' has no option 'size'; its options: limit."),
         ("dce{size=3}", GraphValueError, "The pass 'dce' has no option 'size'; its options: none."),
