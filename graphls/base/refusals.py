@@ -20,10 +20,6 @@ REFUSALS = {
         "set `device_num` before in one process, with JAX, which drives so many devices and divides networks by "
         "strategies (scripts of MindSpore: `python -m graphls exec --devices 8 script.py`)",
     ),
-    "pipelines": Refusal(
-        "stages of a network on several devices",
-        "leave `pipeline_stages` out, and let devices divide layers by strategies, or data; see docs/parallel.md",
-    ),
     "division of weights": Refusal(
         "gradients and weights that are divided among processes",
         'give the "optimizer_level" "level1", which divides the states of optimizers among all processes, or set '

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any
 
 from graphls import ops
-from graphls.base.checks import positive_int
-from graphls.base.errors import GraphValueError
 from graphls.frontend.tensors.parameter import Parameter
 from graphls.frontend.tensors.tensor import Tensor, TensorLike
 from graphls.nn.cell import Cell
 from graphls.nn.function_cells import LossBase
 from graphls.nn.learning_rate_schedule import LearningRate
+from graphls.nn.micro_batches import micro_batch
 from graphls.nn.optimizers.adaptive import Adam
 from graphls.nn.optimizers.base import Decay, Parameters
 
 __all__ = [
-    "AdamOffload", "Jvp", "MicroBatchInterleaved", "PipelineCell", "VirtualDatasetCellTriple", "Vjp",
-    "_BroadCastCell", "_Loss", "_MicroBatch", "_VirtualDatasetCell", "opt_init_args_register",
+    "AdamOffload", "Jvp", "VirtualDatasetCellTriple", "Vjp", "_BroadCastCell", "_Loss", "_MicroBatch",
+    "_VirtualDatasetCell", "opt_init_args_register",
 ]  # fmt: skip
 
 
@@ -96,43 +95,7 @@ class _MicroBatch(Cell):
         self.micro_size = micro_size
 
     def construct(self, i: int, *inputs: Tensor) -> tuple[Any, ...]:
-        for x in inputs:
-            if x.shape[0] % self.micro_size:
-                message = f"{x.shape[0]} rows do not divide into {self.micro_size} equal parts; change the batch size."
-                raise GraphValueError(message)
-        sizes = [x.shape[0] // self.micro_size for x in inputs]
-        return tuple(x[i * size : (i + 1) * size] for x, size in zip(inputs, sizes, strict=True))
-
-
-class PipelineCell(Cell):
-    """The sum of the outputs of a network for `micro_size` equal parts of a batch.
-
-    Stages and segments have no effect, as one device runs them all. Raises GraphTypeError and GraphValueError for a
-    size that is not an integer of 1 or more.
-    """
-
-    def __init__(
-        self, network: Cell, micro_size: int, stage_config: Mapping[str, int] | None = None,
-        segment_config: Mapping[str, int] | None = None,
-    ) -> None:  # fmt: skip
-        super().__init__(auto_prefix=False)
-        self.network = network
-        self.micro_size = positive_int(type(self).__name__, "micro_size", micro_size)
-        self.micro_batch = _MicroBatch(self.micro_size)
-
-    def construct(self, *inputs: object) -> Any:
-        total = self.network(*self.micro_batch(0, *inputs))
-        for i in range(1, self.micro_size):
-            total = total + self.network(*self.micro_batch(i, *inputs))
-        return total
-
-
-class MicroBatchInterleaved(PipelineCell):
-    """The sum of the outputs of a network for `interleave_num` equal parts of a batch; raises as PipelineCell."""
-
-    def __init__(self, network: Cell, interleave_num: int = 2) -> None:
-        super().__init__(network, interleave_num)
-        self.interleave_num = interleave_num
+        return micro_batch("_MicroBatch", inputs, i, self.micro_size)
 
 
 class _VirtualDatasetCell(Cell):

@@ -8,13 +8,12 @@ from typing import Any
 
 from graphls.base.errors import GraphAttributeError, GraphValueError
 from graphls.base.sharing.settings import Settings
-from graphls.compat.nn import MicroBatchInterleaved, PipelineCell
-from graphls.distributed.world import devices_driven
+from graphls.distributed.world import devices_driven, devices_of_stage, world
 from graphls.frontend.tensors.tensor import TensorLike
 from graphls.ir.registry import nearest
 from graphls.nn.cell import Cell
+from graphls.nn.micro_batches import GradAccumulationCell, MicroBatchInterleaved, PipelineCell
 from graphls.nn.shard import sharded
-from graphls.nn.train_step_mf import GradAccumulationCell
 from graphls.ops.strategies import Layout
 from graphls.runtime.context.keys import mindspore_settings
 from graphls.runtime.context.parallel import (
@@ -24,6 +23,7 @@ from graphls.runtime.context.parallel import (
     _get_gradients_mean,
     _get_parallel_mode,
     _get_parameter_broadcast,
+    _get_pipeline_stages,
     get_auto_parallel_context,
     reset_auto_parallel_context,
     set_auto_parallel_context,
@@ -138,7 +138,7 @@ class AutoParallel(Cell):
     def pipeline(
         self, stages: int = 1, output_broadcast: bool = False, interleave: bool = False, scheduler: str = "1f1b"
     ) -> None:
-        """Raises GraphRuntimeError for several stages."""
+        """Divide the devices among so many stages; the order of their tasks is 1F1B with any other argument."""
         self._set(pipeline_stages=stages)
 
     def _set(self, **settings: object) -> None:
@@ -221,12 +221,8 @@ def _get_enable_parallel_optimizer() -> Any:
     return get_auto_parallel_context("enable_parallel_optimizer")
 
 
-def _get_pipeline_stages() -> int:
-    return 1
-
-
 def _get_stage_device_num() -> int:
-    return 1
+    return world().size * devices_of_stage()
 
 
 def _is_in_data_parallel_mode() -> bool:

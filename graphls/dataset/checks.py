@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from graphls.base.errors import GraphTypeError, GraphValueError
-from graphls.distributed.world import devices_driven
+from graphls.distributed.world import devices_driven, devices_of_stage
 from graphls.ir.registry import nearest
 from graphls.ir.types import DType
 
@@ -157,8 +157,11 @@ def shard(num_shards: object, shard_id: object) -> tuple[int, int]:
 
 
 def joined_shards(count: int, index: int) -> int:
-    """The number of shards of which this process reads the rows itself: all of them where it drives their devices."""
-    return count if index == 0 and count == devices_driven() else 1
+    """The number of shards of which this process reads the rows itself: all of them where it drives their devices.
+
+    Stages of a pipeline read the same rows, so that there may be as many shards as a stage has devices.
+    """
+    return count if index == 0 and count in (devices_driven(), devices_of_stage()) else 1
 
 
 def sequence(name: str, value: object, lengths: Sequence[int], check: Check[Item]) -> tuple[Item, ...]:

@@ -59,7 +59,7 @@ class Ranks:
     groups: Mapping[str, Group] = MappingProxyType({WORLD: ALONE})
 
 
-_driven = Settings({"devices": 1, "at start": 1})
+_driven = Settings({"devices": 1, "at start": 1, "stages": 1})
 
 
 def devices_driven() -> int:
@@ -67,10 +67,25 @@ def devices_driven() -> int:
     return int(_driven["devices"]) if world().size == 1 else 1
 
 
+def stages_driven() -> int:
+    """The number of stages of a pipeline among which the devices of this process are divided."""
+    return int(_driven["stages"]) if devices_driven() > 1 else 1
+
+
+def devices_of_stage() -> int:
+    """The number of devices that run each stage of a pipeline, or the whole step, and divide a batch."""
+    return devices_driven() // stages_driven()
+
+
 def drive_devices(count: int | None = None, *, from_start: bool = False) -> None:
     """Let this process drive so many devices, by default as many as from its start."""
     count = int(_driven["at start"]) if count is None else count
     _driven.update({"devices": count, "at start": count} if from_start else {"devices": count})
+
+
+def drive_stages(count: int = 1) -> None:
+    """Divide the devices of this process among so many stages, a number that divides theirs."""
+    _driven.update({"stages": count})
 
 
 def world() -> Group:

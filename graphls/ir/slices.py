@@ -6,24 +6,35 @@ from collections.abc import Iterable, Sequence
 from itertools import combinations
 
 from graphls.base.errors import GraphValueError
-from graphls.ir.sharding import Mesh
+from graphls.ir.sharding import STAGE, Mesh
 
 
-def mesh_of_devices(count: int) -> Mesh:
+def mesh_of_devices(count: int, stages: int = 1) -> Mesh:
     """A mesh of so many devices with an axis for each prime factor, the smallest first, which cuts as finely as can be.
+
+    With several stages of a pipeline, the first axis is `stage`, and the others are of the devices of each stage.
 
     Examples:
         >>> from graphls.ir.slices import mesh_of_devices
         >>> print(mesh_of_devices(12))
         mesh(d0=2, d1=2, d2=3)
+        >>> print(mesh_of_devices(12, stages=3))
+        mesh(stage=3, d0=2, d1=2)
     """
+    count //= stages
     factors, factor = [], 2
     while count > 1:
         while count % factor == 0:
             factors.append(factor)
             count //= factor
         factor += 1
-    return Mesh(**{f"d{number}": size for number, size in enumerate(factors or [1])})
+    stage = {STAGE: stages} if stages > 1 else {}
+    return Mesh(**stage, **{f"d{number}": size for number, size in enumerate(factors or [1])})
+
+
+def dividing_axes(mesh: Mesh) -> tuple[str, ...]:
+    """The axes of a mesh that divide values: all but that of the stages of a pipeline."""
+    return tuple(name for name in mesh.names if name != STAGE)
 
 
 def axes_of_slices(mesh: Mesh, counts: Sequence[int], what: str = "A strategy") -> tuple[tuple[str, ...], ...]:
@@ -36,13 +47,14 @@ def axes_of_slices(mesh: Mesh, counts: Sequence[int], what: str = "A strategy") 
         >>> axes_of_slices(mesh_of_devices(8), (4, 1, 2))
         (('d0', 'd1'), (), ('d2',))
     """
-    free = [name for name in mesh.names if mesh.sizes[name] > 1]
+    free = [name for name in dividing_axes(mesh) if mesh.sizes[name] > 1]
     result = []
     for count in counts:
         names = first_axes(mesh, free, count)
         if names is None:
             text = f"{what} cuts dimensions into {' x '.join(map(str, counts))} slices"
-            raise GraphValueError(f"{text}, which the {mesh.size} devices of {mesh} cannot take.")
+            devices = f"{mesh.size // mesh.stages} devices{' of a stage' if mesh.stages > 1 else ''}"
+            raise GraphValueError(f"{text}, which the {devices} of {mesh} cannot take.")
         free = [name for name in free if name not in names]
         result.append(names)
     return tuple(result)

@@ -26,6 +26,7 @@ from graphls.nn.images import *
 from graphls.nn.learning_rate_schedule import *
 from graphls.nn.loss_scale import *
 from graphls.nn.losses import *
+from graphls.nn.micro_batches import *
 from graphls.nn.normalization import *
 from graphls.nn.optimizers import *
 from graphls.nn.pooling import *

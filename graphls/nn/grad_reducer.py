@@ -9,7 +9,7 @@ from typing import Any
 from graphls import ops
 from graphls.base.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.distributed.groups import require_equal_parameters
-from graphls.distributed.world import WORLD, devices_driven, find_group, world
+from graphls.distributed.world import WORLD, devices_of_stage, find_group, world
 from graphls.frontend.tensors.parameter import Parameter
 from graphls.frontend.tensors.tensor import Tensor, TensorLike
 from graphls.frontend.trace.tracer import in_phase
@@ -44,7 +44,7 @@ class DistributedGradReducer(Cell):
     ) -> None:  # fmt: skip
         super().__init__(auto_prefix=False)
         rank_group = find_group(group)
-        copies = devices_driven() if rank_group.name == WORLD else 1
+        copies = devices_of_stage() if rank_group.name == WORLD else 1
         degree = rank_group.size * copies if degree is None else degree
         if isinstance(degree, bool) or not isinstance(degree, int) or degree < 1:
             message = f"The degree of DistributedGradReducer is an integer of 1 or more, not {degree!r}."
@@ -103,7 +103,7 @@ def is_data_parallel() -> bool:
 def adds_for_devices() -> bool:
     """Returns whether gradients are sums over the devices that this process drives, as over ranks."""
     mode, mean = get_auto_parallel_context("parallel_mode"), get_auto_parallel_context("gradients_mean")
-    return mode == ParallelMode.DATA_PARALLEL and not mean and devices_driven() > 1
+    return mode == ParallelMode.DATA_PARALLEL and not mean and devices_of_stage() > 1
 
 
 def broadcast_parameters(parameters: Iterable[Parameter], group: str | None = None) -> None:

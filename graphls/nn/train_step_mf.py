@@ -9,9 +9,8 @@ from typing import Any
 from graphls import ops
 from graphls.base.checks import positive_int
 from graphls.base.errors import GraphTypeError, GraphValueError
-from graphls.frontend.tensors.pytree import leaves, map_leaves, rebuild, structure
-from graphls.frontend.tensors.tensor import Tensor, TensorLike, is_tensor
-from graphls.frontend.trace.tracer import in_micro_batch, in_phase
+from graphls.frontend.tensors.tensor import Tensor, TensorLike
+from graphls.frontend.trace.tracer import in_phase
 from graphls.ir.types import float32
 from graphls.nn.cell import Cell
 from graphls.nn.learning_rate_schedule import rate_now
@@ -19,7 +18,7 @@ from graphls.nn.train_step import TrainOneStepWithLossScaleCell, sensitivity_lik
 from graphls.nn.train_step_updates import AccumulatedGradients, Averaging, MovingAverage
 from graphls.ops.operands import state_of
 
-__all__ = ["GradAccumulationCell", "MFTrainOneStepCell"]
+__all__ = ["MFPipelineWithLossScaleCell", "MFTrainOneStepCell"]
 
 
 class ClipGradNorm(Cell):
@@ -74,60 +73,6 @@ def _total(numbers: Sequence[Tensor]) -> Tensor:
     return result
 
 
-class GradAccumulationCell(Cell):
-    """A network that runs on `micro_size` parts of its inputs in sequence; returns the sum of its outputs.
-
-    Every tensor among the inputs is split along its first axis; anything else goes to every part. The gradient of the
-    sum is the sum of the gradients. Raises GraphTypeError for a network that is not a cell or a `micro_size` that is
-    not an integer, GraphValueError for one below 1 and for an axis that it does not divide.
-
-    Examples:
-        >>> from graphls import nn, tensor
-        >>> net = nn.WithLossCell(nn.Dense(2, 1, weight_init="zeros", bias_init="zeros"), nn.MSELoss())
-        >>> parts = nn.GradAccumulationCell(net, 2)
-        >>> parts(tensor([[1.0, 2.0], [3.0, 4.0]]), tensor([[1.0], [2.0]]))  # 1 ** 2 and 2 ** 2
-        Tensor(shape=[], dtype=Float32, value=5.0)
-    """
-
-    def __init__(self, network: Cell, micro_size: int) -> None:
-        super().__init__(auto_prefix=False)
-        if not isinstance(network, Cell):
-            raise GraphTypeError(f"GradAccumulationCell takes a cell, not {network!r}.")
-        self.network = network
-        self.micro_size = positive_int("GradAccumulationCell", "micro_size", micro_size)
-
-    def construct(self, *inputs: object) -> Any:
-        total = self._part(inputs, 0)
-        for number in range(1, self.micro_size):
-            total = _sum(total, self._part(inputs, number))
-        return total
-
-    def _part(self, inputs: tuple[object, ...], number: int) -> Any:
-        with in_micro_batch(number, self.micro_size):
-            return self.network(*self._micro_batch(inputs, number))
-
-    def _micro_batch(self, inputs: tuple[object, ...], number: int) -> tuple[Any, ...]:
-        part: tuple[Any, ...] = map_leaves(lambda x: self._slice(x, number) if is_tensor(x) else x, inputs)
-        return part
-
-    def _slice(self, x: Tensor, number: int) -> Any:
-        if not x.shape or x.shape[0] % self.micro_size:
-            raise GraphValueError(
-                f"For 'GradAccumulationCell', an input of shape {x.shape} cannot be split into {self.micro_size} parts "
-                "along its first axis; take a batch that the micro_size divides.",
-            )
-        size = x.shape[0] // self.micro_size
-        return x[number * size : (number + 1) * size]
-
-
-def _sum(first: TensorLike, second: TensorLike) -> Any:
-    """The sum of two pytrees of outputs, tensor by tensor."""
-    if structure(first) != structure(second):
-        raise GraphValueError("A network must give every part of a batch as many outputs.")
-    pairs = zip(leaves(first), leaves(second), strict=True)
-    return rebuild(first, [ops.add(a, b) if is_tensor(a) else a for a, b in pairs])
-
-
 KEYWORDS = ("parallel_config", "gradient_accumulation_steps", "ema_decay")
 
 
@@ -175,7 +120,7 @@ class MFTrainOneStepCell(TrainOneStepWithLossScaleCell, Averaging):
     ) -> None:  # fmt: skip
         if kwargs:
             raise GraphTypeError(
-                f"MFTrainOneStepCell has no argument {next(iter(kwargs))!r}; the further keyword arguments are "
+                f"{type(self).__name__} has no argument {next(iter(kwargs))!r}; the further keyword arguments are "
                 f"{', '.join(KEYWORDS)}.",
             )
         if isinstance(scale_sense, (int, float)) and not isinstance(scale_sense, bool):
@@ -197,7 +142,7 @@ class MFTrainOneStepCell(TrainOneStepWithLossScaleCell, Averaging):
     def construct(self, *inputs: object) -> Any:
         loss = self.network(*inputs)
         status, scale = self.start_overflow_check(loss, self.scale_sense)
-        grads = self.grad(self.network, self.weights)(*inputs, sensitivity_like(loss, scale))
+        grads = self.grad(self.network, self.weights)(*inputs, sensitivity_like(loss, self.sensitivity(scale)))
         with in_phase("update"):
             local = local_norms(unscaled(grads, scale)) if self.local_norm else ()
         grads = self.over_ranks(grads, scale)
@@ -209,6 +154,10 @@ class MFTrainOneStepCell(TrainOneStepWithLossScaleCell, Averaging):
             else:
                 loss, overflow, norm = self.accumulate(self.accumulation, loss, grads, overflow)
         return loss, overflow, scale, rate, norm, *local
+
+    def sensitivity(self, scale: Tensor) -> Tensor:
+        """The factor of the gradients at this scale."""
+        return scale
 
     def update_unless_overflow(
         self, loss: TensorLike, grads: Sequence[Tensor], overflow: Tensor
@@ -249,6 +198,38 @@ class MFTrainOneStepCell(TrainOneStepWithLossScaleCell, Averaging):
         if not optimizer.dynamic_lr:
             return rate
         return rate_now(rate[-1] if optimizer.is_group_lr else rate, state_of(optimizer.global_step))
+
+
+class MFPipelineWithLossScaleCell(MFTrainOneStepCell):
+    """The training step of MindFormers for a network that runs on `micro_batch_num` parts of a batch.
+
+    The network is a PipelineCell, or a GradAccumulationCell, of so many parts. The step returns what MFTrainOneStepCell
+    does; the loss is the sum over the parts, and the gradients are those of their mean, as the loss is scaled by the
+    scale divided by `micro_batch_num`. It clips by default, and runs in every mode and on one device, too. Raises as
+    MFTrainOneStepCell does, and GraphTypeError and GraphValueError for a `micro_batch_num` that is not positive.
+
+    Examples:
+        >>> import graphls
+        >>> from graphls import nn, tensor
+        >>> net = nn.Dense(1, 1, weight_init="zeros", has_bias=False)
+        >>> parts = nn.PipelineCell(nn.WithLossCell(net, nn.MSELoss()), 2)
+        >>> step = nn.MFPipelineWithLossScaleCell(parts, nn.SGD(net.trainable_params(), 0.5), micro_batch_num=2)
+        >>> x, y = tensor([[3.0], [4.0]]), tensor([[1.0], [1.0]])
+        >>> loss, overflow, scale, rate, norm = graphls.compile(step, x, y)(x, y)
+        >>> float(loss), float(norm)  # 1 + 1, and the mean of 6 and 8
+        (2.0, 7.0)
+    """
+
+    def __init__(
+        self, network: Cell, optimizer: Cell, use_clip_grad: bool = True, max_grad_norm: float = 1.0,
+        scale_sense: float | Cell | Tensor = 1.0, micro_batch_num: int = 1, local_norm: bool = False, **kwargs: Any,
+    ) -> None:  # fmt: skip
+        super().__init__(network, optimizer, use_clip_grad, max_grad_norm, scale_sense, local_norm, **kwargs)
+        self.micro_size = positive_int("MFPipelineWithLossScaleCell", "micro_batch_num", micro_batch_num)
+
+    def sensitivity(self, scale: Tensor) -> Tensor:
+        """The scale of each part of the batch, float32."""
+        return scale if self.micro_size == 1 else ops.div(ops.cast(scale, float32), float(self.micro_size))
 
 
 def _reported_rates(optimizer: Any) -> Any:

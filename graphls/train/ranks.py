@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from graphls.distributed.collectives import all_objects, all_reduce
-from graphls.distributed.world import devices_driven, world
+from graphls.distributed.world import devices_driven, devices_of_stage, world
 from graphls.nn.grad_reducer import is_data_parallel
 from graphls.train.callbacks.checkpoint_config import CheckpointConfig
 
@@ -72,8 +72,8 @@ def joint_shards(dataset: object) -> Iterator[bool]:
 
     One of all ranks, whose devices this process drives, is none.
     """
-    ranks = world().size * devices_driven()
-    samplers = list(_shard_samplers(dataset, ranks)) if ranks > 1 else []
+    ranks = {world().size * count for count in (devices_driven(), devices_of_stage())} - {1}
+    samplers = list(_shard_samplers(dataset, ranks)) if ranks else []
     before = [sampler.offset for sampler in samplers]
     for sampler in samplers:
         sampler.offset = max(sampler.offset, 0)  # the shard begins with the same rows, and ends with the last one
@@ -84,11 +84,11 @@ def joint_shards(dataset: object) -> Iterator[bool]:
             sampler.offset = offset
 
 
-def _shard_samplers(node: Any, ranks: int) -> Iterator[Any]:
+def _shard_samplers(node: Any, ranks: Container[int]) -> Iterator[Any]:
     """The samplers of a dataset and its children that select each rank's shard."""
     sampler = getattr(node, "sampler", None)
     while sampler is not None:
-        if getattr(sampler, "num_shards", None) == ranks and hasattr(sampler, "offset"):
+        if getattr(sampler, "num_shards", None) in ranks and hasattr(sampler, "offset"):
             yield sampler
         sampler = getattr(sampler, "child_sampler", None)
     for child in getattr(node, "children", ()):

@@ -101,7 +101,7 @@ def test_parts_of_a_batch() -> None:
     assert float(cells.VirtualDatasetCellTriple(net)(x, y)) == float(net(x, y))
     weights = module("nn.wrap.cell_wrapper")._BroadCastCell(net.trainable_params())()
     assert [w.tolist() for w in weights] == [p.tolist() for p in net.trainable_params()]
-    with pytest.raises(ValueError, match="4 rows do not divide into 3 equal parts"):
+    with pytest.raises(ValueError, match="cannot be split into 3 parts"):
         cells.PipelineCell(net, 3)(x, y)
     for wrong, error in ((0, ValueError), (1.5, TypeError)):
         with pytest.raises(error, match="micro_size"):

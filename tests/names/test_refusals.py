@@ -27,11 +27,7 @@ CALLS: dict[str, list[tuple[Callable[[], Any], type[Exception]]]] = {
     "division of networks": [
         (lambda: context.set_auto_parallel_context(parallel_mode="semi_auto_parallel"), RuntimeError),
         (lambda: context.set_auto_parallel_context(parallel_mode="auto_parallel"), RuntimeError),
-        (lambda: nn.MicroBatchInterleaved, AttributeError),
-    ],
-    "pipelines": [
         (lambda: context.set_auto_parallel_context(pipeline_stages=2), RuntimeError),
-        (lambda: nn.PipelineCell, AttributeError),
     ],
     "division of weights": [
         (lambda: context.set_auto_parallel_context(parallel_optimizer_config={"optimizer_level": "level2"}),

@@ -14,7 +14,10 @@ from tests.ranks.running import ROOT
 
 pytest.importorskip("jax")
 SCRIPTS = Path(__file__).parent / "scripts"
-NAMES = ("operator_parallel", "optimizer_parallel", "recompute", "gradient_accumulation")
+NAMES = (
+    "operator_parallel", "optimizer_parallel", "recompute", "gradient_accumulation", "pipeline_parallel",
+    "pipeline_config", "pipeline_formers",
+)  # fmt: skip
 PROGRAM = f"""
 import contextlib, io, json, sys, warnings
 
@@ -43,7 +46,7 @@ def started(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_tutorials_have_the_losses_of_one_device() -> None:
     done = started("-c", PROGRAM)
     assert done.returncode == 0, done.stderr
-    assert [code for _, _, code, _ in map(json.loads, done.stdout.splitlines())] == [0] * 8, done.stderr
+    assert [code for _, _, code, _ in map(json.loads, done.stdout.splitlines())] == [0] * 2 * len(NAMES), done.stderr
     printed = {(devices, name): lines for devices, name, _, lines in map(json.loads, done.stdout.splitlines())}
     for name in NAMES:
         several, one = printed[8, name], printed[1, name]
@@ -85,7 +88,7 @@ faults = {
     "tuple": lambda: net.product.shard((4, 1)),
     "hybrid": lambda: ms.set_auto_parallel_context(parallel_mode="hybrid_parallel"),
     "shards": lambda: ms.set_auto_parallel_context(parallel_optimizer_config={"optimizer_weight_shard_size": 2}),
-    "pipelines": lambda: ms.set_auto_parallel_context(pipeline_stages=2),
+    "pipelines": lambda: ms.set_auto_parallel_context(pipeline_stages=3),
 }
 for name, fault in faults.items():
     try:
@@ -117,7 +120,7 @@ def test_strategies_divide_operands_and_parameters_or_say_why_not(tmp_path: Path
     assert "is a tuple with slices for each tensor" in faults[5]
     assert "'hybrid_parallel' runs operators on the part of one device, and this process drives 8; use" in faults[6]
     assert "are divided among all 8 devices, not among 2" in faults[7]
-    assert "graphls does not offer stages of a network on several devices (pipeline_stages=2)" in faults[8]
+    assert "3 stages of a pipeline cannot have equal parts of 8 devices; set pipeline_stages to" in faults[8]
     assert "The dataset_strategy (3, 1) cuts dimensions into 3 x 1 slices" in faults[0]
 
 

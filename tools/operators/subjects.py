@@ -65,7 +65,7 @@ SUBJECTS = (
     _nn("optimizers", "Optimizers", "optimizers.base optimizers.descent optimizers.adaptive optimizers.layerwise "
         "optimizers.muon"),
     _nn("learning_rates", "Learning rates", "dynamic_lr learning_rate_schedule"),
-    _nn("training_steps", "Training steps", "train_step train_step_mf loss_scale grad_reducer"),
+    _nn("training_steps", "Training steps", "train_step train_step_mf micro_batches loss_scale grad_reducer"),
 )  # fmt: skip
 
 

@@ -51,10 +51,8 @@ PACKAGE = {
     "init": "initial values are in graphls.initializer",
     "lr_scheduler": "schedules are cells and lists such as nn.CosineDecayLR and nn.piecewise_constant_lr",
 }  # fmt: skip
-_PARALLEL = refusal("division of networks").rstrip(".")
 NAMESPACE = {
     **PACKAGE, "Parameter": "use graphls.Parameter", "Tensor": "use graphls.Tensor",
-    "shard": _PARALLEL, "PipelineCell": refusal("pipelines").rstrip("."), "MicroBatchInterleaved": _PARALLEL,
 }  # fmt: skip
 """Advice for names that `graphls.nn` and `graphls.ops` do not have."""
 TORCH = {

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from graphls.base.checks import not_negative_int
 from graphls.base.errors import GraphTypeError, GraphValueError
 from graphls.base.location import Location, user_location
 from graphls.base.reporting import checked
@@ -53,6 +54,13 @@ class DeviceSettings:
     pipeline_stage = DeviceSetting(0)
     sliced = DeviceSetting(False)
     unique = DeviceSetting(False)
+
+    def add_pipeline_stage(self, stage: int) -> None:
+        """Accept a further stage of a pipeline in which the parameter is read, which the graph says anyway.
+
+        Raises GraphTypeError for anything but an int, GraphValueError for one below 0.
+        """
+        not_negative_int("Parameter", "pipeline_stage", stage)
 
 
 class Parameter(DeviceSettings, Tensor):

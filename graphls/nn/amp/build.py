@@ -16,9 +16,9 @@ from graphls.nn.amp.precision import LEVELS, auto_mixed_precision, keep_normalis
 from graphls.nn.called_function import CellOrFunction, as_cell
 from graphls.nn.cell import Cell
 from graphls.nn.loss_scale import DynamicLossScaleManager, LossScaleManager
+from graphls.nn.micro_batches import GradAccumulationCell
 from graphls.nn.optimizers.base import Optimizer
 from graphls.nn.train_step import TrainOneStepCell, TrainOneStepWithLossScaleCell, WithLossCell
-from graphls.nn.train_step_mf import GradAccumulationCell
 from graphls.nn.train_step_updates import (
     TrainOneStepWithLossScaleAndUpdatesCell,
     TrainOneStepWithUpdatesCell,

@@ -12,8 +12,15 @@ from graphls.base.errors import GraphRuntimeError, GraphTypeError, GraphValueErr
 from graphls.base.refusals import refusal
 from graphls.base.reporting import warn
 from graphls.base.sharing.settings import Settings
-from graphls.distributed.world import devices_driven, drive_devices, world
-from graphls.ir.slices import mesh_of_devices
+from graphls.distributed.world import (
+    devices_driven,
+    devices_of_stage,
+    drive_devices,
+    drive_stages,
+    stages_driven,
+    world,
+)
+from graphls.ir.slices import dividing_axes, mesh_of_devices
 from graphls.runtime.context.device_layout import DATA_PARALLEL, FULL_BATCH, ONE_DEVICE, DeviceLayout
 from graphls.runtime.context.keys import mindspore_settings, require_known
 
@@ -56,6 +63,9 @@ OPTIMIZER = (
 )  # fmt: skip
 """The keys of a `parallel_optimizer_config`."""
 
+PIPELINE = ("pipeline_interleave", "pipeline_scheduler")
+"""The keys of a `pipeline_config`."""
+
 _settings = Settings(DEFAULTS)
 
 
@@ -81,7 +91,9 @@ def set_auto_parallel_context(**kwargs: object) -> None:
 
     In one process, `device_num=8` lets it drive 8 devices with the engine "xla", which divide steps in every mode but
     "stand_alone" and "hybrid_parallel": inputs by `dataset_strategy`, or not with `full_batch`, operators by their
-    strategies, and with `enable_parallel_optimizer` what "optimizer_level" says. See docs/parallel.md.
+    strategies, and with `enable_parallel_optimizer` what "optimizer_level" says. `pipeline_stages=2` gives half of the
+    devices to each of two stages, which cells name by `pipeline_stage`; all else divides the devices of a stage. See
+    docs/parallel.md.
 
     Raises GraphTypeError and GraphValueError for an unknown key or mode and for other values that a setting cannot
     have, and GraphRuntimeError for other ranks than exist and for settings that divide a network; where scripts of
@@ -98,8 +110,11 @@ def set_auto_parallel_context(**kwargs: object) -> None:
     for name, value in kwargs.items():
         require_known("set_auto_parallel_context", name, DEFAULTS)
         _check(name, value)
+    _check_stages(**{name: kwargs[name] for name in ("device_num", "pipeline_stages") if name in kwargs})
     if "device_num" in kwargs:
         drive(kwargs["device_num"])
+    if "pipeline_stages" in kwargs and devices_driven() > 1:
+        drive_stages(kwargs.pop("pipeline_stages"))  # type: ignore[arg-type]
     for name, value in kwargs.items():
         if name == "parallel_optimizer_config":
             _check_optimizer(dict(value))  # type: ignore[call-overload]
@@ -123,14 +138,24 @@ def _check(name: str, value: Any) -> None:
         kind = type(DEFAULTS[name])
         if not isinstance(value, kind):
             raise GraphTypeError(f"The {name} of set_auto_parallel_context is a {kind.__name__}, not {value!r}.")
-    if name in ("device_num", "global_rank"):
-        least = 1 if name == "device_num" else 0
+    if name in FIXED:
+        least = 0 if name == "global_rank" else 1
         if type(value) is not int:
             raise GraphTypeError(f"The {name} of set_auto_parallel_context is an integer, not {value!r}.")
         if value < least:
             raise GraphValueError(f"The {name} of set_auto_parallel_context is {least} or more, not {value}.")
     if name == "dataset_strategy":
         _check_dataset_strategy(value)
+    for key in value if name == "pipeline_config" else ():
+        require_known("pipeline_config", key, PIPELINE)
+
+
+def _check_stages(device_num: Any = None, pipeline_stages: Any = None) -> None:
+    """Raise GraphValueError for stages that do not divide the devices, of both the new numbers or those before."""
+    devices, stages = device_num or devices_driven(), pipeline_stages or stages_driven()
+    if devices > 1 and devices % stages:
+        text = f"{stages} stages of a pipeline cannot have equal parts of {devices} devices"
+        raise GraphValueError(f"{text}; set pipeline_stages to a number that divides them.")
 
 
 def _check_dataset_strategy(value: Any) -> None:
@@ -169,14 +194,16 @@ def parallel_layout() -> DeviceLayout:
     is_divided = get_auto_parallel_context("enable_parallel_optimizer")
     zero = int(config.get("optimizer_level", "level1")[-1]) if is_divided else 0
     threshold = config.get("parallel_optimizer_threshold", get_auto_parallel_context("parallel_optimizer_threshold"))
-    return _layout_of(count, zero, _dataset_strategy(), int(threshold) << 10)
+    return _layout_of(count, stages_driven(), zero, _dataset_strategy(), int(threshold) << 10)
 
 
 @lru_cache(maxsize=16)
-def _layout_of(count: int, zero: int, strategy: str | tuple[tuple[int, ...], ...], least: int) -> DeviceLayout:
+def _layout_of(
+    count: int, stages: int, zero: int, strategy: str | tuple[tuple[int, ...], ...], least: int
+) -> DeviceLayout:
     """The layout of so many devices; each call of a cell asks for it, so it is the same object."""
-    mesh = mesh_of_devices(count)
-    return DeviceLayout(mesh, zero, "+".join(mesh.names), strategy, least)
+    mesh = mesh_of_devices(count, stages)
+    return DeviceLayout(mesh, zero, "+".join(dividing_axes(mesh)), strategy, least)
 
 
 def _dataset_strategy() -> str | tuple[tuple[int, ...], ...]:
@@ -197,9 +224,10 @@ def _check_optimizer(config: dict[str, Any]) -> None:
         is_one = devices_driven() == 1 and not (OneRank.is_forced and world().size == 1)
         if name == "optimizer_level" and value != "level1" and is_one:
             raise GraphRuntimeError(refusal("division of weights", f"optimizer_level={value!r}"))
-        if name == "optimizer_weight_shard_size" and value not in (-1, world().size * devices_driven()):
+        if name == "optimizer_weight_shard_size" and value not in (-1, world().size * devices_of_stage()):
             if devices_driven() > 1:
-                text = f"The states of optimizers are divided among all {devices_driven()} devices"
+                of_stage = " of a stage" if stages_driven() > 1 else ""
+                text = f"The states of optimizers are divided among all {devices_of_stage()} devices{of_stage}"
                 raise GraphRuntimeError(f"{text}, not among {value!r}; leave {name} out.")
             text = f"The states of optimizers are divided among all processes that were started, {world().size}"
             raise GraphRuntimeError(f"{text}, not among {value!r}; leave {name} out.")
@@ -214,12 +242,13 @@ def force_one_rank(is_forced: bool) -> None:
 @contextmanager
 def preserved_parallel_context() -> Iterator[None]:
     """Restore every setting of parallel training after a block."""
-    devices = devices_driven()
+    devices, stages = devices_driven(), stages_driven()
     try:
         with _settings.preserved():
             yield
     finally:
         drive_devices(devices)
+        drive_stages(stages)
 
 
 def takes_parameters_of_first_rank() -> bool:
@@ -245,7 +274,8 @@ def _needs_several(name: str, value: object) -> bool:
 
 def _fixed(name: str) -> Any:
     """The value that the existing ranks determine for a setting, or its default."""
-    return {"device_num": world().size * devices_driven(), "global_rank": world().rank}.get(name, DEFAULTS[name])
+    fixed = {"device_num": world().size * devices_driven(), "global_rank": world().rank}
+    return {**fixed, "pipeline_stages": stages_driven()}[name]
 
 
 def _refusal(name: str, value: object) -> str:
@@ -259,7 +289,7 @@ def _refusal(name: str, value: object) -> str:
     if name == "parallel_mode" and devices_driven() > 1:
         text = f"The parallel_mode {value!r} runs operators on the part of one device, and this process drives"
         return f"{text} {devices_driven()}; use {ParallelMode.SEMI_AUTO_PARALLEL!r}, which divides complete tensors."
-    return refusal("pipelines" if name == "pipeline_stages" else "division of networks", f"{name}={value!r}")
+    return refusal("division of networks", f"{name}={value!r}")
 
 
 def _start(count: object) -> str:
@@ -297,6 +327,7 @@ def reset_auto_parallel_context() -> None:
     """Reset every setting of parallel training to its default."""
     _settings.reset()
     drive_devices()
+    drive_stages()
 
 
 # -- the names that training cells of MindSpore 1 import ------------------------------------------------------
@@ -305,4 +336,5 @@ _get_parallel_mode = partial(get_auto_parallel_context, "parallel_mode")
 _get_gradients_mean = partial(get_auto_parallel_context, "gradients_mean")
 _get_device_num = partial(get_auto_parallel_context, "device_num")
 _get_global_rank = partial(get_auto_parallel_context, "global_rank")
+_get_pipeline_stages = partial(get_auto_parallel_context, "pipeline_stages")
 _get_parameter_broadcast = partial(get_auto_parallel_context, "parameter_broadcast")
