@@ -73,6 +73,19 @@ def test_strategies_count_the_devices_of_a_stage() -> None:
     assert "%x: f32[8/d0+d1,4]" in traced(Product(((2, 1), (1, 1))))
 
 
+def test_functions_without_stages_run_in_the_first_one_and_training_steps_are_refused() -> None:
+    context.set_auto_parallel_context(pipeline_stages=2)
+    x = graphls.Tensor(np.arange(32, dtype=np.float32).reshape(8, 4))
+    total = graphls.jit(lambda x: (ops.sum(x), x * 2))
+    result, double = total(x)
+    assert float(result) == 496
+    np.testing.assert_array_equal(double.asnumpy(), 2 * x.asnumpy())
+    net = nn.Dense(4, 1)
+    step = nn.TrainOneStepCell(nn.WithLossCell(net, nn.MSELoss()), nn.SGD(net.trainable_params(), 0.1))
+    with pytest.raises(ValueError, match="no cell says in which one it runs; set its pipeline_stage"):
+        step(x, x[:, :1])
+
+
 def test_shards_of_a_dataset_are_as_many_as_the_devices_of_a_stage() -> None:
     context.set_auto_parallel_context(pipeline_stages=2)
     rows = ds.NumpySlicesDataset(np.arange(32), "x", shuffle=False, num_shards=4, shard_id=0).batch(2)

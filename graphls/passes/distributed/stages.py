@@ -46,7 +46,7 @@ class Stages:
     backward the stage of their forward. A graph whose mesh has one stage stays as it is.
 
     Raises GraphValueError, with the line, for a stage that the mesh does not have, for a cell that reads results of a
-    later stage, and where no cell has a stage.
+    later stage, and for a training step in which no cell has a stage; other graphs without any run in the first one.
     """
 
     name = "stages"
@@ -64,7 +64,7 @@ class Stages:
 
 def _check(graph: Graph, count: int) -> None:
     stated = [node for node in graph.nodes if node.stage is not None]
-    if not stated:
+    if not stated and any(node.phase == "backward" for node in graph.nodes):
         text = f"The mesh has {count} stages of a pipeline, and no cell says in which one it runs"
         raise GraphValueError(f"{text}; set its pipeline_stage, such as net.head.pipeline_stage = {count - 1}.")
     for node in stated:
