@@ -11,7 +11,7 @@ from graphls.distributed.groups import create, destroy, destroy_all
 from graphls.distributed.launch import find_launch
 from graphls.distributed.peers import Peers, require_no_mesh
 from graphls.distributed.watchdog import start_watch
-from graphls.distributed.world import NAMES_OF_WORLD, WORLD, Group, devices_driven, find_group, join, world
+from graphls.distributed.world import NAMES_OF_WORLD, WORLD, Group, devices_driven, find_ranks, join, world
 
 __all__ = [
     "HCCL_WORLD_COMM_GROUP", "NCCL_WORLD_COMM_GROUP", "GlobalComm", "create_group", "destroy_group",
@@ -119,6 +119,8 @@ def release() -> None:
 def get_rank(group: str | None = None) -> int:
     """The number of this process in the group, from 0. Raises GraphRuntimeError before `init`.
 
+    A process that drives several devices, each of which counts as a rank, is the first of them.
+
     Examples:
         >>> from graphls import communication
         >>> communication.init()  # of one rank, which is alone; mpiexec starts several
@@ -141,7 +143,7 @@ def get_group_size(group: str | None = None) -> int:
         1
         >>> communication.release()
     """
-    return _size(_group("get_group_size", group))
+    return _group("get_group_size", group).size
 
 
 def get_local_rank(group: str | None = None) -> int:
@@ -170,17 +172,13 @@ def get_local_rank_size(group: str | None = None) -> int:
         1
         >>> communication.release()
     """
-    ranks = _group("get_local_rank_size", group)
-    return _size(ranks) if ranks.size == 1 else len(ranks.local)
-
-
-def _size(group: Group) -> int:
-    """The number of ranks of a group: a process that drives all devices is as many of them in the world."""
-    return devices_driven() if group.name == WORLD and group.size == 1 else group.size
+    return len(_group("get_local_rank_size", group).local)
 
 
 def create_group(group: str, rank_ids: Sequence[int]) -> None:
     """Make a group of some ranks; all ranks call it, with the same arguments and in the same order.
+
+    If one process drives several devices, each counts as a rank, and those of a group need no axis of the mesh.
 
     Raises GraphTypeError for other arguments than a name and numbers, GraphValueError for a name that there is and for
     numbers of no ranks, GraphRuntimeError before `init`.
@@ -270,7 +268,7 @@ def _group(caller: str, group: str | None) -> Group:
     _require_init(caller)
     if Peers.current is not None and group in NAMES_OF_WORLD:
         return Peers.current.group
-    return find_group(WORLD if group == GlobalComm.WORLD_COMM_GROUP else group)
+    return find_ranks(WORLD if group == GlobalComm.WORLD_COMM_GROUP else group)
 
 
 def _require_init(caller: str) -> None:

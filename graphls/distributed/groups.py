@@ -9,24 +9,26 @@ from typing import Any
 from graphls.base.errors import GraphRuntimeError, GraphValueError
 from graphls.distributed.collectives import all_objects
 from graphls.distributed.communication_thread import communicate
-from graphls.distributed.world import NAMES_OF_WORLD, WORLD, Group, Ranks, world
+from graphls.distributed.world import NAMES_OF_WORLD, WORLD, Group, Ranks, devices_driven, find_ranks
 
 
 def create(name: str, members: Sequence[int]) -> Group:
     """Create a group, on all ranks; raises GraphValueError for a name in use and for invalid ranks."""
     if name in Ranks.groups or name in NAMES_OF_WORLD:
         raise GraphValueError(f"There is a group {name!r} already; destroy it first, or use another name.")
-    everyone = world()
+    everyone = find_ranks()
     numbers = tuple(members)
     if not numbers or len(set(numbers)) < len(numbers) or not set(numbers) <= set(everyone.members):
-        text = f"The ranks of a group are different numbers below {everyone.size}, as many processes as were started"
-        count = max([*numbers, 1]) + 1
-        raise GraphValueError(f"{text}, not {list(members)}; `mpiexec -n {count} python script.py` starts more.")
+        are_devices, count = devices_driven() > 1, max([*numbers, 1]) + 1
+        which = "as many devices as this process drives" if are_devices else "as many processes as were started"
+        more = f"`exec --devices {count}` drives" if are_devices else f"`mpiexec -n {count} python script.py` starts"
+        text = f"The ranks of a group are different numbers below {everyone.size}, {which}"
+        raise GraphValueError(f"{text}, not {list(members)}; {more} more.")
+    rank = numbers.index(everyone.rank) if everyone.rank in numbers else -1
+    hosts = tuple(everyone.hosts[member] for member in numbers)
     if everyone.comm is None:
-        group = Group(name, numbers, 0)
+        group = Group(name, numbers, rank, hosts)
     else:
-        rank = numbers.index(everyone.rank) if everyone.rank in numbers else -1
-        hosts = tuple(everyone.hosts[member] for member in numbers)
         communicators: list[Any] = []
         # All ranks of the world split it, so that it does not matter which of them are in the group.
         split = lambda: communicators.append(everyone.comm.Split(0 if rank >= 0 else 1, rank))  # noqa: E731

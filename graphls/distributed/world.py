@@ -106,6 +106,15 @@ def find_group(name: str | None = None) -> Group:
     return group
 
 
+def find_ranks(name: str | None = None) -> Group:
+    """The group of that name as scripts count it: each device that this process drives is a rank. Raises as find_group.
+
+    Such a group has no `comm`, as one process acts for all of them.
+    """
+    group, count = find_group(name), devices_driven()
+    return Group(WORLD, tuple(range(count)), 0, ("",) * count) if group.name == WORLD and count > 1 else group
+
+
 def join() -> Group:
     """Join the other processes that mpiexec has started; a single process is its own world.
 

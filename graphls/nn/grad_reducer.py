@@ -9,7 +9,7 @@ from typing import Any
 from graphls import ops
 from graphls.base.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.distributed.groups import require_equal_parameters
-from graphls.distributed.world import WORLD, devices_of_stage, find_group, world
+from graphls.distributed.world import WORLD, Group, devices_driven, devices_of_stage, find_group, world
 from graphls.frontend.tensors.parameter import Parameter
 from graphls.frontend.tensors.tensor import Tensor, TensorLike
 from graphls.frontend.trace.tracer import in_phase
@@ -44,18 +44,19 @@ class DistributedGradReducer(Cell):
     ) -> None:  # fmt: skip
         super().__init__(auto_prefix=False)
         rank_group = find_group(group)
-        copies = devices_of_stage() if rank_group.name == WORLD else 1
-        degree = rank_group.size * copies if degree is None else degree
+        copies = _copies(rank_group)
+        degree = max(rank_group.size, copies) if degree is None else degree
         if isinstance(degree, bool) or not isinstance(degree, int) or degree < 1:
             message = f"The degree of DistributedGradReducer is an integer of 1 or more, not {degree!r}."
             raise GraphValueError(message)
-        if degree > copies and rank_group.size == 1:
+        if degree > copies and rank_group.comm is None:
             text = f"The degree is {degree}, and this process is alone; call communication.init() first in a script"
             raise GraphRuntimeError(f"{text} that `mpiexec -n {degree}` starts.")
         mean = get_auto_parallel_context("gradients_mean") if mean is None else mean
         if not isinstance(mean, bool):
             raise GraphTypeError(f"The mean of DistributedGradReducer is a bool, not {mean!r}.")
-        self.mean, self.degree, self.group, self.ranks = mean, degree, rank_group.name, rank_group.size
+        self.mean, self.degree, self.group = mean, degree, rank_group.name
+        self.ranks = 1 if rank_group.comm is None else rank_group.size
         owners = tuple(parameters)
         self.stays = tuple(bool(getattr(p, "layerwise_parallel", False)) for p in owners)
         self.buckets = buckets(owners, fusion_type)
@@ -94,6 +95,20 @@ class DistributedGradReducer(Cell):
         return ops.cast(total * (1 / self.degree) if self.mean else total, grad.dtype)
 
 
+def _copies(group: Group) -> int:
+    """The number of devices of this process whose rows are joined in the gradients of its step; 1 for ranks of MPI.
+
+    Raises GraphRuntimeError for a group of some of these devices.
+    """
+    if group.comm is not None:
+        return 1
+    count = devices_of_stage()
+    if group.name != WORLD and devices_driven() > 1 and group.size not in (count, devices_driven()):
+        text = f"The gradients of a step are those of the rows of all {count} devices of this process"
+        raise GraphRuntimeError(f"{text}, and not of the group {group.name!r} of {group.size} ranks; leave it out.")
+    return count if group.name == WORLD or devices_driven() > 1 else 1
+
+
 def is_data_parallel() -> bool:
     """Returns whether several ranks train one network on different data."""
     modes = ParallelMode.DATA_PARALLEL, ParallelMode.HYBRID_PARALLEL
@@ -112,7 +127,7 @@ def broadcast_parameters(parameters: Iterable[Parameter], group: str | None = No
     Raises GraphRuntimeError, on all ranks, where their parameters differ in names or types.
     """
     rank_group, owned = find_group(group), list(parameters)
-    if rank_group.size == 1:
+    if rank_group.comm is None:
         return
     require_equal_parameters(rank_group, [f"{parameter.name} {tensor_of(parameter).type}" for parameter in owned])
     for parameter in owned:

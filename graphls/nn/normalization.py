@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 
 from graphls import ops
 from graphls.base.checks import boolean, check_format, fraction, positive, positive_int
-from graphls.base.errors import GraphTypeError, GraphValueError
+from graphls.base.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.distributed.groups import group_among
-from graphls.distributed.world import world
+from graphls.distributed.world import devices_driven, world
 from graphls.frontend.names.traps import MOMENTUM, warns_of
 from graphls.frontend.tensors.parameter import Parameter
 from graphls.frontend.tensors.tensor import Tensor, TensorLike
@@ -149,6 +149,11 @@ def _group_of_this_rank(process_groups: Any) -> str | None:
         message = f"For 'SyncBatchNorm', the 'process_groups' must be a list of lists, but got {process_groups!r}."
         raise GraphTypeError(message)
     members = list(chain.from_iterable(groups))
+    if process_groups and devices_driven() > 1:
+        if sorted(members) == list(range(devices_driven())) == sorted(groups[0]):
+            return None
+        text = f"For 'SyncBatchNorm', the {devices_driven()} devices of this process normalise by their joined batch"
+        raise GraphRuntimeError(f"{text}, and not by those of the process_groups {process_groups!r}; leave them out.")
     if len(set(members)) < len(members) or not set(members) <= set(everyone.members):
         text = f"For 'SyncBatchNorm', the 'process_groups' must have different ranks below {everyone.size}"
         raise GraphValueError(f"{text}, but got {process_groups!r}.")

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from graphls.base.errors import GraphValueError
+from graphls.base.errors import GraphRuntimeError, GraphValueError
 from graphls.distributed.peers import require_no_mesh
-from graphls.distributed.world import WORLD, devices_driven, find_group
+from graphls.distributed.world import Group, find_ranks
 from graphls.frontend.tensors.tensor import Symbol, Tensor, TensorLike
 from graphls.frontend.trace.tracer import current_tracer
 from graphls.ir.registry import lookup
 from graphls.ir.types import DTypeLike, Type, as_dtype
 from graphls.ops.arrays.shapes import concat, split
-from graphls.ops.math.elementwise import mul, pow
+from graphls.ops.math.elementwise import mul, pow, where
 from graphls.ops.operands import tensor_of
 from graphls.ops.record import operator_class
 
@@ -83,18 +83,20 @@ def exchanged(
 
 def wait_for_ranks(group: str | None = None) -> Tensor:
     """Waits for all ranks of a group; returns a zero."""
-    return _collective("barrier", [], group)[0] if find_group(group).size > 1 else Tensor(0)
+    return _collective("barrier", [], group)[0] if find_ranks(group).comm is not None else Tensor(0)
 
 
 def _collective(name: str, tensors: Sequence[TensorLike], group: str | None, **settings: object) -> list[Tensor]:
     require_no_mesh(name)
-    communicator = find_group(group)
+    communicator = find_ranks(group)
     operands = list(map(tensor_of, tensors))
     attrs = {**settings, "group": communicator.name, "ranks": communicator.size}
     primitive = lookup(name)
     types = primitive.result_types(tuple(tensor.type for tensor in operands), attrs)
     if communicator.size == 1:
         return operands
+    if communicator.comm is None:
+        return _of_devices(name, operands, communicator, settings)
     tracer = current_tracer()
     if tracer is not None:
         outputs = tracer.emit(primitive, [tracer.value(tensor) for tensor in operands], attrs)
@@ -103,9 +105,33 @@ def _collective(name: str, tensors: Sequence[TensorLike], group: str | None, **s
     return [Tensor.on_host(array, kind) for array, kind in zip(arrays[1:], types[1:], strict=True)]
 
 
-def _copies(group: str | None) -> int:
-    """The number of ranks that have one tensor, as this process drives their devices."""
-    return devices_driven() if find_group(group).name == WORLD else 1
+def _of_devices(name: str, tensors: list[Tensor], ranks: Group, settings: Mapping[str, object]) -> list[Tensor]:
+    """The results where this process drives the devices of all ranks, each of which has its tensors.
+
+    Raises GraphRuntimeError for what gives each rank another result.
+    """
+    if name not in SAME_FOR_ALL:
+        require_one_result(name, ranks)
+    if name == "all_gather":
+        return [concat(tensors * ranks.size, 0)]
+    flags, own = (tensors[:1], tensors[1:]) if name == "all_reduce_where" else ([], tensors)
+    op = settings.get("op", "sum" if name == "reduce_to" else "max")
+    results = [mul(x, ranks.size) if op == "sum" else pow(x, ranks.size) if op == "prod" else x for x in own]
+    if name == "reduce_to" and settings["root"] != ranks.rank:
+        results = [mul(x, 0) for x in own]
+    return [*flags, *(where(flag, new, x) for flag in flags for new, x in zip(results, own, strict=True))] or results
+
+
+SAME_FOR_ALL = ("all_reduce", "all_reduce_where", "all_gather", "broadcast", "reduce_to", "barrier")
+"""Collectives whose result is the same on all ranks that have the same tensors."""
+
+
+def require_one_result(name: str, ranks: Group) -> None:
+    """Raise GraphRuntimeError where one process drives the devices of all ranks, each of which has a result of its own.
+    """
+    if ranks.comm is None and ranks.size > 1:
+        text = f"{name} gives each rank a result of its own, and this process has one for all of its {ranks.size} ranks"
+        raise GraphRuntimeError(f"{text}; divide complete tensors by strategies or ops.shard, see docs/parallel.md.")
 
 
 @operator_class("AllReduce", "op group")
@@ -114,9 +140,6 @@ def _all_reduce(input_x: TensorLike, op: str = "sum", group: str | None = None) 
 
     If one process drives several devices, each counts as a rank with this tensor.
     """
-    copies = _copies(group)
-    if copies > 1 and op in ("sum", "prod"):
-        return mul(input_x, copies) if op == "sum" else pow(input_x, copies)
     return all_reduced([input_x], op, group)[0]
 
 
@@ -126,9 +149,6 @@ def _all_gather(input_x: TensorLike, group: str | None = None) -> Tensor:
 
     If one process drives several devices, each counts as a rank with this tensor.
     """
-    copies = _copies(group)
-    if copies > 1:
-        return concat([input_x] * copies, 0)
     return all_gathered(input_x, group)
 
 
@@ -160,7 +180,7 @@ def _all_to_all(
 
     `split_count` is the number of ranks; raises GraphValueError for another, and for an axis that it does not divide.
     """
-    ranks, x = find_group(group).size, tensor_of(input_x)
+    ranks, x = find_ranks(group).size, tensor_of(input_x)
     if ranks == 1:
         return x
     if split_count != ranks or x.shape[split_dim] % ranks:
@@ -181,7 +201,7 @@ def exchanged_pieces(
     The lists have a number of elements for each rank, in units of `block_size`. A rank that receives nothing returns
     a zero. Raises GraphValueError unless there is one number for each rank and they sum to the size of the vector.
     """
-    x, ranks = tensor_of(input_x), find_group(group).size
+    x, ranks = tensor_of(input_x), find_ranks(group).size
     sizes, expected = (_sizes(numbers, block_size) for numbers in (send_numel_list, recv_numel_list))
     if len(sizes) != ranks or len(expected) != ranks or x.ndim != 1 or sum(sizes) != x.shape[0]:
         text = f"AlltoAllV sends {sizes} elements of a tensor of the shape {x.shape} to {ranks} ranks, and receives"
@@ -208,7 +228,7 @@ def _exchanged_by_matrix(
 
     Raises GraphValueError where the numbers are not such a matrix, or do not sum to the size of the vector.
     """
-    communicator = find_group(group)
+    communicator = find_ranks(group)
     numbers = _sizes(send_count_matrix, 1)
     if len(numbers) != communicator.size**2:
         text = f"The send_count_matrix has {communicator.size} numbers for each of {communicator.size} ranks"

@@ -192,6 +192,85 @@ def test_one_process_counts_as_the_ranks_of_its_devices(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "held\n"), done.stderr
 
 
+GROUPS = """
+import mindspore as ms
+import numpy as np
+from mindspore import nn, ops
+from mindspore.communication import (
+    comm_func, create_group, destroy_group, get_group_rank_from_world_rank, get_group_size, get_local_rank_size,
+    get_process_group_ranks, get_rank, get_world_rank_from_group_rank, init,
+)
+
+init()
+x = ms.Tensor(np.arange(8, dtype=np.float32))
+halves = {"low": [0, 1, 2, 3], "even": [6, 4, 2, 0], "high": [4, 5, 6, 7]}
+for name, ranks in halves.items():
+    create_group(name, ranks)
+assert get_process_group_ranks() == [*range(8)] and get_process_group_ranks("even") == [6, 4, 2, 0]
+assert [get_group_size(name) for name in ("low", "even")] == [4, 4] == [get_local_rank_size(n) for n in ("low", "even")]
+assert (get_rank("low"), get_rank("even")) == (0, 3)
+assert (get_world_rank_from_group_rank("even", 1), get_group_rank_from_world_rank(6, "even")) == (4, 0)
+
+for group, count in {"low": 4, "even": 4, None: 8}.items():
+    group = {} if group is None else {"group": group}
+    for value in (ops.AllReduce(**group)(x), comm_func.all_reduce(x, **group)[0], comm_func.reduce(x, 0, **group)):
+        assert (value == count * x).all(), (group, value)
+    assert (ops.AllReduce("max", **group)(x) == x).all()
+    assert (comm_func.all_reduce(x, "prod", **group)[0] == x**count).all()
+    for value in (ops.AllGather(**group)(x), comm_func.all_gather_into_tensor(x, **group)[0]):
+        assert value.shape == (8 * count,) and (value[8:16] == x).all()
+    assert (comm_func.broadcast(x, 2, **group) == x).all()
+    assert not comm_func.reduce(x, 2, **group).any()
+    comm_func.barrier(**group)
+
+
+class Mean(nn.Cell):
+    def __init__(self):
+        super().__init__()
+        self.reduce = ops.AllReduce(group="low")
+
+    def construct(self, x):
+        return self.reduce(x) / 4
+
+
+ms.set_context(mode=ms.GRAPH_MODE)
+assert (Mean()(x) == x).all()
+
+
+def refused(call, *parts):
+    try:
+        call()
+    except (RuntimeError, ValueError) as error:
+        assert all(part in str(error) for part in parts), error
+    else:
+        raise AssertionError(parts)
+
+
+own = "gives each rank a result of its own, and this process has one for all of its"
+for call in (
+    lambda: ops.ReduceScatter()(x), lambda: comm_func.reduce_scatter_tensor(x, group="low"),
+    lambda: comm_func.send(x, 1),
+    lambda: ops.AlltoAll(8, 0, 0)(x), lambda: comm_func.scatter_tensor(x), lambda: comm_func.recv(x, 1),
+):
+    refused(call, own, "docs/parallel.md")
+refused(lambda: ops.AllReduce(group="high")(x), "Rank 0 is none of the group 'high', which has (4, 5, 6, 7).")
+refused(lambda: create_group("more", [0, 8]), "numbers below 8, as many devices as this process drives", "--devices 9")
+refused(lambda: create_group("low", [0, 1]), "There is a group 'low' already")
+refused(lambda: nn.DistributedGradReducer([], group="low"), "all 8 devices", "not of the group 'low' of 4 ranks")
+refused(lambda: nn.SyncBatchNorm(3, process_groups=[[0, 1], [2, 3]]), "their joined batch", "[[0, 1], [2, 3]]")
+assert nn.SyncBatchNorm(3, process_groups=[[*range(8)]]).group is None
+destroy_group("low")
+refused(lambda: get_group_size("low"), "There is no group 'low'")
+print("held")
+"""
+
+
+def test_groups_of_some_devices_count_as_ranks_that_have_the_same_tensors(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(GROUPS)
+    done = started("-m", "graphls", "exec", "--devices", "8", str(tmp_path / "script.py"))
+    assert (done.returncode, done.stdout) == (0, "held\n"), done.stderr
+
+
 def test_a_script_runs_on_one_device_without_jax(tmp_path: Path) -> None:
     script = "import sys; from graphls.cli.main import main; import graphls.runtime.context.parallel as parallel\n"
     script += "parallel.find_spec = lambda name: None\n"

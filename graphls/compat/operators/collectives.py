@@ -15,7 +15,7 @@ from graphls.distributed.communication import (
     get_process_group_ranks,
     get_world_rank_from_group_rank,
 )
-from graphls.distributed.world import find_group
+from graphls.distributed.world import find_ranks
 from graphls.frontend.tensors.tensor import Tensor, TensorLike, is_tensor
 from graphls.ir.types import DTypeLike, Type, as_dtype
 from graphls.ops.collectives import (
@@ -26,6 +26,7 @@ from graphls.ops.collectives import (
     exchanged_pieces,
     reduce_scattered,
     reduced_to,
+    require_one_result,
     wait_for_ranks,
 )
 from graphls.ops.operands import tensor_of
@@ -50,7 +51,7 @@ def get_rank(group: str | None = None) -> int:
 
 
 def get_group_size(group: str | None = None) -> int:
-    """The number of processes in the group; 1 before `init`, as in MindSpore."""
+    """The number of ranks in the group; 1 before `init`, as in MindSpore."""
     return communication.get_group_size(group) if GlobalComm.INITED else 1
 
 
@@ -111,7 +112,8 @@ def scatter_tensor(tensor: TensorLike, src: int = 0, group: str | None = None) -
 
     Raises GraphValueError for rows that do not divide into equal parts.
     """
-    ranks, full = find_group(group), broadcast(tensor, src, group)
+    ranks, full = find_ranks(group), broadcast(tensor, src, group)
+    require_one_result("scatter_tensor", ranks)
     rows, rest = divmod(full.shape[0], ranks.size)
     if rest:
         text = f"scatter_tensor divides the first axis among {ranks.size} ranks"
@@ -126,7 +128,7 @@ def all_to_all_with_output_shape(
     """Sends one tensor to each rank; returns those received, of these shapes, and a handle as of `all_reduce`."""
     tensors = list(map(tensor_of, input_tensor_list))
     shapes = [tuple(getattr(item, "shape", item)) for item in output_shape_list]
-    ranks = range(find_group(group).size)
+    ranks = range(find_ranks(group).size)
     kinds = [Type(tensors[0].dtype, shape) for shape in shapes]
     return tuple(exchanged(tensors, ranks, ranks, kinds, group)), _handle(async_op)
 
@@ -141,7 +143,7 @@ def all_to_all_single_with_output_shape(
     Raises GraphValueError for rows that do not divide into equal parts, or that do not match the sizes.
     """
     source, shape = tensor_of(tensor), tuple(getattr(output_shape, "shape", output_shape))
-    ranks = find_group(group).size
+    ranks = find_ranks(group).size
     sends = _split_sizes(input_split_sizes, source.shape, ranks)
     receives = _split_sizes(output_split_sizes, shape, ranks)
     result = exchanged_pieces(source.reshape((-1,)), sends, receives, group)
@@ -232,7 +234,7 @@ def batch_isend_irecv(p2p_op_list: list[P2POp]) -> tuple[Tensor, ...]:
 
 def _in_group(rank: int, group: str | None) -> int:
     """The number of a rank in a group; raises GraphValueError if the group does not have it."""
-    members = find_group(group).members
+    members = find_ranks(group).members
     if rank not in members:
         raise GraphValueError(f"Rank {rank} is none of the group {group!r}, which has {list(members)}.")
     return members.index(rank)
