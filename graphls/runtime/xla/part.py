@@ -22,7 +22,6 @@ from graphls.ir.graph import Value
 from graphls.ir.plan import Segment
 from graphls.ir.types import Type
 from graphls.runtime.bound import BoundStates
-from graphls.runtime.buffers import SMALL
 from graphls.runtime.devices import kind_of
 from graphls.runtime.engine import PlanContext
 from graphls.runtime.kernels import FusedKernel
@@ -86,7 +85,6 @@ class XlaPart(BoundStates):
         self.crossing = {cell: shared[value] for cell, value in results if value in shared}
         ends = {*context.plan.graph.outputs}
         self.own_results = {v: cell for cell, v in results if v not in elsewhere or v in ends - shared.keys()}
-        self.read_at_once = {v for v in self.own_results if self.on_cpu and v.type.nbytes <= SMALL}
         self.takes_turns = self.placement.divides_cpu
         may_run_on = segment.stage is not None and not (graph.writes or self.program.keeps_states or self.takes_turns)
         self.waits = not may_run_on
@@ -170,14 +168,11 @@ class XlaPart(BoundStates):
         return map(memoryview, map(itemgetter(0), map(attrgetter("array._arrays"), cells)))
 
     def end(self) -> Mapping[Value, Any]:
-        """The results of the step that are in no boundary buffer: small ones on a CPU as arrays, others unread."""
-        results = {v: self._output(v, cell.array) for v, cell in self.own_results.items()}
+        """The results of the step that are in no boundary buffer, unread; no step donates their memory."""
+        results = {v: XlaBuffer(cell.array) for v, cell in self.own_results.items()}
         for cell in self.results:
             cell.array = None
         return results
-
-    def _output(self, value: Value, array: Any) -> Any:
-        return np.array(array) if value in self.read_at_once else XlaBuffer(array)
 
     def failed(self, error: Exception) -> Exception:
         """The user's error; states are intact where an index was out of range."""
