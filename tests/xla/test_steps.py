@@ -295,3 +295,22 @@ def test_a_product_that_loss_scaling_checks_is_computed_once() -> None:
         return nn.TrainOneStepWithLossScaleCell(loss, optimizer, nn.DynamicLossScaleUpdateCell(2.0**10, 2, 3))
 
     assert products(scaled) == products(nn.TrainOneStepCell)
+
+
+def test_rounding_to_bfloat16_and_back_stores_no_array() -> None:
+    """A cast of a rounded result reads the result of 32 bits, whose rounding XLA fuses into every reader."""
+    ties = np.array([1.00390625, 1.01171875, 3.3895e38, 3.396e38, np.inf, -np.inf, np.nan, -0.0], np.float32)
+    random = np.random.default_rng(0).integers(0, 2**32, 4088, np.uint32).view(np.float32)
+    x = np.concatenate([ties, np.where(np.abs(random) >= 1e-30, random, 1)])
+    halves = [x.astype(graphls.bfloat16.numpy), np.full_like(x, 1.0078125).astype(graphls.bfloat16.numpy)]
+
+    def rounded(x: Any, y: Any) -> Any:
+        wide = (x * y).astype(graphls.float32)
+        return wide + 1, wide * 2
+
+    step = graphls.compile(rounded, *halves, engine="xla")
+    expected = graphls.compile(rounded, *halves, engine="numpy")(*halves)
+    for here, there in zip(step(*halves), expected, strict=True):
+        np.testing.assert_array_equal(here.asnumpy(), there.asnumpy())
+    results = [line for line in program_of(step).compiled.as_text().splitlines() if " fusion(" in line]
+    assert results and not any(" = bf16[" in line for line in results)
