@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ import pytest
 
 import graphls
 from graphls import Mesh, nn, ops
+from graphls.base.errors import GraphIndexError, GraphRuntimeError, GraphValueError
+from graphls.runtime.xla.part import PROGRAMS
 from tests.xla.test_mesh import COLUMNS_AND_ROWS, LENGTH, STEPS, WIDTH, WORDS, Block
 
 pytest.importorskip("jax")
@@ -20,18 +23,16 @@ ROWS = 8
 
 
 class Deep(nn.Cell):
-    """Four blocks between words and scores; with `tied` the words are the weights of the scores as well."""
+    """Two blocks between words and scores; with `tied` the words are the weights of the scores as well."""
 
     def __init__(self, stages: int, tied: bool = False) -> None:
         super().__init__()
         self.embedding = nn.Embedding(WORDS, WIDTH)
-        self.blocks = nn.CellList([Block(None) for _ in range(4)])
+        self.blocks = nn.CellList([Block(None), Block(None)])
         self.norm, self.tied = nn.LayerNorm((WIDTH,)), tied
         self.head = None if tied else nn.Dense(WIDTH, WORDS, has_bias=False)
-        self.embedding.pipeline_stage = 0
-        for number, block in enumerate(self.blocks):
-            block.pipeline_stage = number * stages // 4
-        self.norm.pipeline_stage = stages - 1
+        for number, cell in enumerate((self.embedding, *self.blocks, self.norm)):
+            cell.pipeline_stage = number * stages // 4
 
     def construct(self, words: Any) -> Any:
         x = self.embedding(words)
@@ -45,7 +46,7 @@ class Deep(nn.Cell):
 class Layout:
     mesh: Mesh | None = None
     stages: int = 2
-    micro: int = 4
+    micro: int = 2
     zero: int = 0
     shardings: dict[str, tuple[str | None, ...]] = field(default_factory=dict)
     tied: bool = False
@@ -53,8 +54,7 @@ class Layout:
 
 LAYOUTS = {
     "pipeline": Layout(Mesh(stage=2)),
-    "pipeline of four": Layout(Mesh(stage=4), stages=4),
-    "one part": Layout(Mesh(stage=2), micro=1),
+    "pipeline of four": Layout(Mesh(stage=4), stages=4, micro=4),
     "tied words": Layout(Mesh(stage=2), tied=True),
     "data x pipeline, zero 1": Layout(Mesh(data=2, stage=2), zero=1),
     "data x tensor x pipeline": Layout(Mesh(data=2, model=2, stage=2), shardings=COLUMNS_AND_ROWS),
@@ -84,7 +84,7 @@ def cell_of(layout: Layout, scale: float = 2.0**126) -> nn.Cell:
             if re.search(pattern, name):
                 parameter.sharding = sharding
     loss = nn.GradAccumulationCell(Loss(network), layout.micro)
-    optimizer = nn.Adam(network.trainable_params(), 3e-3, eps=1e-4)
+    optimizer = nn.Adam(network.trainable_params(), 2e-3, eps=1e-4)
     return nn.TrainOneStepWithLossScaleCell(loss, optimizer, nn.DynamicLossScaleUpdateCell(scale, 2, 4))
 
 
@@ -116,3 +116,153 @@ def test_a_pipeline_trains_as_one_device(name: str) -> None:
     assert any(one.flags)
     assert not all(one.flags)
     assert one.losses[-1] < 0.9 * one.losses[0]
+
+
+def states_of(name: str) -> dict[str, Any]:
+    layout = LAYOUTS[name]
+    parameters = trained(layout.micro, layout.tied, name).step.parameters
+    return {name: each.storage.current.array for name, each in parameters.items()}
+
+
+@pytest.mark.filterwarnings("ignore:Gradients in float32")
+def test_a_stage_has_its_own_states_and_no_others() -> None:
+    states = states_of("pipeline of four")
+    devices = {name: {device.id for device in array.devices()} for name, array in states.items()}
+    for number, cell in enumerate(("embedding", r"blocks\.0", r"blocks\.1", r"\bnorm\.|head\.")):
+        own = [name for name in states if re.search(cell, name)]
+        assert len(own) >= 3  # a weight with its two moments
+        assert {tuple(devices[name]) for name in own} == {(number,)}
+
+
+@pytest.mark.filterwarnings("ignore:Gradients in float32")
+def test_a_state_is_divided_among_the_devices_of_its_stage() -> None:
+    array = next(array for name, array in states_of("data x tensor x pipeline").items() if "head.weight" in name)
+    assert len(array.devices()) == 4
+    assert array.addressable_shards[0].data.shape == (WORDS // 2, WIDTH)
+
+
+def live_parts(name: str) -> dict[int, int]:
+    """The most parts of a batch of whose forward a stage has values at a time, by the order of the tasks."""
+    layout = LAYOUTS[name]
+    (*_, graph) = trained(layout.micro, layout.tied, name).step.stages.values()
+    live, most = dict.fromkeys(range(layout.stages), 0), dict.fromkeys(range(layout.stages), 0)
+    for node in graph.nodes:
+        if node.micro is not None and node.stage is not None:
+            live[node.stage] += 1 if node.phase == "forward" else -1
+            most[node.stage] = max(most[node.stage], live[node.stage])
+    return most
+
+
+@pytest.mark.filterwarnings("ignore:Gradients in float32")
+def test_a_stage_runs_as_many_forwards_ahead_as_there_are_stages_behind_it() -> None:
+    assert live_parts("pipeline of four") == {0: 4, 1: 3, 2: 2, 3: 1}
+
+
+@pytest.mark.filterwarnings("ignore:Gradients in float32")
+def test_equal_tasks_are_one_program() -> None:
+    """The first part begins the sums of gradients; all others are alike."""
+
+    def programs(micro: int) -> tuple[int, int]:
+        step = graphls.compile(small(micro), *rows(), engine="xla", mesh=Mesh(stage=2))
+        return len(step.plan.segments), len(step._session.context.forms[PROGRAMS])
+
+    (few, compiled), (many, same) = programs(4), programs(8)
+    assert many - few == 4 * 4
+    assert same == compiled
+
+
+class Pair(nn.Cell):
+    """Two layers in two stages; the second one is shifted by `stage`."""
+
+    def __init__(self, first: int | None = 0, second: int | None = 1) -> None:
+        super().__init__()
+        self.first, self.second = nn.Dense(4, 4), nn.Dense(4, 4)
+        self.first.pipeline_stage, self.second.pipeline_stage = first, second
+
+    def construct(self, x: Any) -> Any:
+        return self.second(ops.tanh(self.first(x)))
+
+
+def rows() -> tuple[np.ndarray, np.ndarray]:
+    random = np.random.default_rng(2)
+    return random.normal(size=(8, 4)).astype(np.float32), random.normal(size=(8, 4)).astype(np.float32)
+
+
+def small(micro: int, network: nn.Cell | None = None) -> nn.Cell:
+    graphls.set_seed(1)
+    network = network or Pair()
+    parts = nn.GradAccumulationCell(nn.WithLossCell(network, nn.MSELoss()), micro)
+    return nn.TrainOneStepCell(parts, nn.Momentum(network.trainable_params(), 0.1, 0.9))
+
+
+@pytest.mark.parametrize(
+    ("network", "error"),
+    [
+        (Pair(None, None), r"The mesh has 2 stages of a pipeline, and no cell says in which one it runs; set its"),
+        (Pair(0, 2), r"The cell 'network.network._backbone.second' has pipeline_stage 2, and the mesh has 2 stages"),
+        (Pair(1, 0), r"_backbone.second' runs in stage 0 and reads a result of stage 1; what reads a result runs in"),
+    ],
+)
+def test_a_stage_that_cannot_be_is_refused_with_the_line(network: nn.Cell, error: str) -> None:
+    with pytest.raises(GraphValueError, match=error):
+        graphls.compile(small(2, network), *rows(), engine="xla", mesh=Mesh(stage=2))
+
+
+def test_stages_divide_no_values() -> None:
+    network = Pair()
+    network.first.weight.sharding = ("stage", None)
+    with pytest.raises(GraphValueError, match="'stage' has the stages of a pipeline and divides no values"):
+        graphls.compile(small(2, network), *rows(), engine="xla", mesh=Mesh(stage=2))
+
+
+class Shown(Pair):
+    def construct(self, x: Any) -> Any:
+        return super().construct(ops.pure_callback(np.sort, x, x))
+
+
+def test_a_pipeline_runs_without_python() -> None:
+    with pytest.raises(GraphRuntimeError, match="stages of a pipeline run without Python, and the step calls"):
+        graphls.compile(small(2, Shown()), *rows(), engine="xla", mesh=Mesh(stage=2))
+
+
+class Words(Pair):
+    """Words as inputs of the first layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = nn.Embedding(6, 4)
+        self.words.pipeline_stage = 0
+
+    def construct(self, x: Any) -> Any:
+        return super().construct(self.words(x))
+
+
+def test_an_index_out_of_range_changes_no_stage() -> None:
+    words, (_, labels) = np.arange(8, dtype=np.int32) % 6, rows()
+    step = graphls.compile(small(2, Words()), words, labels, engine="xla", mesh=Mesh(stage=2))
+    step(words, labels)
+    before = {name: each.asnumpy() for name, each in step.parameters.items()}
+    with pytest.raises(GraphIndexError, match="out of range"):
+        step(words + 9, labels)
+    for name, parameter in step.parameters.items():
+        np.testing.assert_array_equal(parameter.asnumpy(), before[name])
+    step(words, labels)
+
+
+@pytest.mark.parametrize("mesh", [Mesh(stage=2, data=2), Mesh(stage=1, data=4), None])
+def test_an_exported_pipeline_goes_on_elsewhere(mesh: Mesh | None, tmp_path: Path) -> None:
+    step = graphls.compile(small(2), *rows(), engine="xla", mesh=Mesh(stage=2, data=2))
+    step(*rows())
+    folder = step.export(tmp_path / "step")
+    again = graphls.load_step(folder, engine="xla" if mesh else "onnxruntime", mesh=mesh)
+    for _ in range(3):
+        np.testing.assert_allclose(again(*rows()).asnumpy(), step(*rows()).asnumpy(), rtol=1e-5)
+
+
+def test_plan_and_profile_name_the_stages() -> None:
+    step = graphls.compile(small(2), *rows(), engine="xla", mesh=Mesh(stage=2))
+    assert {row.stage for row in step.plan.segments} == {0, 1}
+    assert "xla stage 1 micro 0" in str(step.plan)
+    assert re.search(r"Of \d+ B of states, each of the 2 devices has \d+ B at most.", str(step.plan))
+    profile = step.profile(*rows(), steps=3)
+    assert sum(row.seconds > 0 for row in profile.by_segment) > len(step.plan.segments) // 2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -30,7 +30,7 @@ class SegmentRow:
     `nodes` counts those inside of it, constants left out. `reads` and `gives` are the bytes of values that cross to it
     from other segments, and from it to others. `in_place` and `swapped` are the bytes of states that it writes in
     place, and to a second buffer that becomes the state when the step is complete. `runs` says when it runs, empty for
-    always.
+    always. Of a pipeline, `stage` is the stage that runs it, and `micro` the part of the batch that it is for.
     """
 
     number: int
@@ -42,6 +42,8 @@ class SegmentRow:
     in_place: int
     swapped: int
     runs: str = ""
+    stage: int | None = None
+    micro: int | None = None
 
     @property
     def name(self) -> str:
@@ -54,7 +56,10 @@ class SegmentRow:
         states = [f"{size(self.in_place)} in place"] * bool(self.in_place)
         states += [f"{size(self.swapped)} swapped"] * bool(self.swapped)
         crossing = (size(self.reads) if self.reads else "", size(self.gives) if self.gives else "")
-        return self.name, self.engine, ", ".join(self.phases), str(self.nodes), *crossing, ", ".join(states)
+        stage = "" if self.stage is None else f" stage {self.stage}"
+        part = "" if self.micro is None else f" micro {self.micro}"
+        engine = f"{self.engine}{stage}{part}"
+        return self.name, engine, ", ".join(self.phases), str(self.nodes), *crossing, ", ".join(states)
 
 
 @dataclass(frozen=True)
@@ -123,6 +128,7 @@ class StepPlan:
         self.crossing: tuple[CrossingRow, ...] = tuple(_crossing(plan))
         self.overlaps: tuple[str, ...] = tuple(_overlaps(plan))
         self._flag = plan.flag
+        self._states_of_stages = _states_of_stages(plan)
         self._deferred = _bytes(state for state in plan.graph.states if state.name in plan.deferred)
 
     @cached_property
@@ -180,9 +186,21 @@ class StepPlan:
             kernels = f"{len(self.kernels)} kernel{'s' * (len(self.kernels) != 1)}"
             yield f"XLA compiles them into {kernels}: {fused} of several nodes, {own} of its own, such as copies."
         if (mesh := self.graph.mesh) is not None and mesh.size > 1:
-            total, own = _bytes(self.graph.states), sum(_bytes_of_part(state, mesh) for state in self.graph.states)
-            yield f"Of {size(total)} of states, each of the {mesh.size} devices has {size(own)}."
+            sizes = [sum(_bytes_of_part(state, mesh) for state in several) for several in self._states_of_stages]
+            at_most = " at most" if len(sizes) > 1 else ""
+            states = size(_bytes(self.graph.states))
+            yield f"Of {states} of states, each of the {mesh.size} devices has {size(max(sizes))}{at_most}."
         yield from self.overlaps
+
+
+def _states_of_stages(plan: Plan) -> list[Collection[Value]]:
+    """The states that the devices of each stage have, of a plan without stages all of them."""
+    stages: dict[int, dict[Value, None]] = {}
+    for segment in plan.segments:
+        if segment.stage is not None:
+            stages.setdefault(segment.stage, {}).update(dict.fromkeys(segment.graph.states))
+    own: list[Collection[Value]] = [*map(tuple, stages.values())]
+    return own or [plan.graph.states]
 
 
 def _is_fused(row: KernelRow) -> bool:
@@ -208,7 +226,7 @@ def _rows(plan: Plan) -> Iterator[SegmentRow]:
 def _row(number: int, segment: Segment, crossing: set[Value], runs: str) -> SegmentRow:
     graph = segment.graph
     nodes = [node for node in walk(graph) if not node.primitive.is_constant]
-    phases = {node.phase for node in nodes}
+    phases, parts = {node.phase for node in nodes}, {node.micro for node in nodes if segment.stage is not None}
     return SegmentRow(
         number,
         segment.engine,
@@ -219,6 +237,8 @@ def _row(number: int, segment: Segment, crossing: set[Value], runs: str) -> Segm
         _bytes(w.state for w in graph.writes if w.in_place),
         _bytes(w.state for w in graph.writes if not w.in_place),
         runs,
+        segment.stage,
+        next(iter(parts)) if len(parts) == 1 else None,
     )
 
 

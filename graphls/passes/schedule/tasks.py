@@ -27,14 +27,16 @@ def with_parts(graph: Graph) -> Graph:
     """The graph whose nodes say the first part of a batch that needs them, and none where they do not depend on it.
 
     Passes merge equal nodes of several parts: casts of weights, and the sensitivity of a scaled loss, which the
-    backward computes for the last part first.
+    backward computes for the last part first. The batch is divided before all parts: only there is one part unlike
+    another, so that the tasks of all parts are one program.
     """
     of_batch = {v for v in graph.inputs if v.type.rank}
+    inputs = frozenset(graph.inputs)
     parts: dict[Node, int] = {}
     for node in graph.nodes:
         if node.primitive.on_host or not of_batch.isdisjoint(uses(node)):
             of_batch.update(node.outputs)
-            if node.micro is not None:
+            if node.micro is not None and not (node.primitive.name == "slice" and inputs.issuperset(node.inputs)):
                 parts[node] = node.micro
     readers = users(graph.nodes)
     for node in reversed(graph.nodes):

@@ -95,11 +95,12 @@ class XlaPart(BoundStates):
         graph, gives = self.graph, zip(self.graph.outputs, self.segment.gives, strict=True)
         crossing = {v: self.placement.moved(self.cells[v].place) for v in graph.inputs if v in self.cells}
         results = {own: self.cells[v] for own, v in gives if v in self.cells}
+        spent = {v for v in graph.inputs if self.cells.get(v) in self.last_read}
         compiled_ones = None if self.segment.stage is None else self.context.forms.setdefault(PROGRAMS, {})
         try:
             crossing = {**crossing, **dict.fromkeys(results)}
             program = Program(
-                self.jax, graph, self.placement, boundary, self.indices.nodes, crossing, compiled_ones
+                self.jax, graph, self.placement, boundary, self.indices.nodes, crossing, spent, compiled_ones
             )
             for own, cell in results.items():
                 cell.place = program.result_places[own]

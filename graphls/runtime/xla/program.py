@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -35,6 +36,7 @@ class Program:
 
     What is among `boundary` values comes and goes in the dtype in which segments exchange it. `crossing` are inputs and
     results that tasks of a pipeline exchange, inputs with their places; XLA chooses those of results, `result_places`.
+    `spent` are inputs that nothing reads later: results of their types get their memory, as a sum of gradients does.
     Of programs that are equal but for names the first is compiled, and `compiled_ones` has it for all. `checks` are the
     nodes whose indices are tested, all but `tested` ones. Without any, the memory of states that are written in place
     belongs to their new values, else they keep it (`keeps_states`), as a test may fail. `call` runs the program.
@@ -42,7 +44,8 @@ class Program:
 
     def __init__(
         self, jax: Any, graph: Graph, placement: Placement, boundary: Collection[Value], tested: Collection[Node],
-        crossing: Mapping[Value, Any] | None = None, compiled_ones: dict[Any, Program] | None = None,
+        crossing: Mapping[Value, Any] | None = None, spent: Collection[Value] = (),
+        compiled_ones: dict[Any, Program] | None = None,
     ) -> None:  # fmt: skip
         self.jax, self.graph = jax, graph
         self.crossing = {} if crossing is None else crossing
@@ -56,6 +59,7 @@ class Program:
         self.keeps_states = _tests_indices(graph, tested)
         in_place = [write.state for write in graph.writes if write.in_place and not self.keeps_states]
         self.donated = [positions[state] for state in in_place]
+        self.donated += _reused(graph, in_place, spent)
         # JAX gives memory to the first result of its type: so new states come in the order of the old ones.
         own = dict.fromkeys(in_place)
         self.writes = sorted(graph.writes, key=lambda write: (write.state not in own, positions[write.state]))
@@ -140,6 +144,16 @@ class Program:
     def _joined(self, array: Any, value: Value, kind: Type) -> Any:
         """An input in its own dtype."""
         return self.jax.lax.bitcast_convert_type(array, kind.dtype.numpy) if self.is_in_words(value) else array
+
+
+def _reused(graph: Graph, in_place: Collection[Value], spent: Collection[Value]) -> Iterator[int]:
+    """The positions of spent inputs, as many of a type as there are results of it that no state gives its memory to."""
+    free = Counter([v.type for v in graph.outputs] + [w.state.type for w in graph.writes])
+    free.subtract(v.type for v in in_place)
+    for number, value in enumerate(graph.inputs):
+        if value in spent and free[value.type] > 0:
+            free[value.type] -= 1
+            yield number
 
 
 def _tests_indices(graph: Graph, tested: Collection[Node]) -> bool:
