@@ -38,7 +38,7 @@ __all__ = [
     "_need_to_full", "_reset_auto_parallel_context", "_reset_op_id", "_set_auto_parallel_context",
     "auto_parallel_context", "cost_model_context", "get_algo_parameters", "no_init_parameters",
     "parameter_broadcast", "reset_algo_parameters", "reset_cost_model_context", "set_algo_parameters",
-    "set_cost_model_context", "shard",
+    "set_cost_model_context", "shard", "sync_pipeline_shared_parameters",
 ]  # fmt: skip
 
 ALGORITHM: dict[str, Any] = {
@@ -170,6 +170,10 @@ MODES = {
 
 def parameter_broadcast(net: Cell, layout: TensorLike, cur_rank: int = 0, initial_rank: int = 0) -> None:
     """Does nothing: the parameters are those of the only rank."""
+
+
+def sync_pipeline_shared_parameters(net: Cell) -> None:
+    """Does nothing: a parameter that several stages read is one parameter."""
 
 
 @contextmanager

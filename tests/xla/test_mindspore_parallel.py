@@ -52,7 +52,7 @@ def test_tutorials_have_the_losses_of_one_device() -> None:
         several, one = printed[8, name], printed[1, name]
         assert (several[-1], one[-1]) == ("ranks: 8", "ranks: 1"), name
         losses, expected = ([line.split()[1:] for line in lines if "loss:" in line] for lines in (several, one))
-        assert len(losses) == 4
+        assert len(losses) >= 4
         assert [float(loss[0]) for loss in losses] == pytest.approx([float(loss[0]) for loss in expected], rel=1e-5)
         assert [loss[1:] for loss in losses] == [loss[1:] for loss in expected]
         assert [line for line in several if "steps:" in line] == [line for line in one if "steps:" in line]

@@ -5,6 +5,7 @@ import mindspore.dataset as ds
 import numpy as np
 from mindspore import nn, ops, train
 from mindspore.communication import get_group_size, init
+from mindspore.parallel import sync_pipeline_shared_parameters
 from mindspore.parallel.auto_parallel import AutoParallel
 from mindspore.parallel.nn import Pipeline
 
@@ -57,4 +58,7 @@ class PrintLoss(train.Callback):
 
 model = train.Model(parallel_net, optimizer=nn.Momentum(net.trainable_params(), 0.02, 0.9))
 model.train(1, rows, callbacks=[PrintLoss()], dataset_sink_mode=False)
+sync_pipeline_shared_parameters(net)
+result = net(ms.Tensor(columns[0]))
+print("loss:", float(nn.MSELoss()(result, ms.Tensor(columns[1]))))
 print("ranks:", get_group_size())
