@@ -190,6 +190,23 @@ class Sharding:
         """The shape of the part of a value on each device."""
         return tuple(size // mesh.parts(names) for size, names in zip(shape, self.axes, strict=True))
 
+    def only(self, names: Iterable[str]) -> Sharding:
+        """The sharding by those mesh axes alone."""
+        own = frozenset(names)
+        return Sharding(tuple(tuple(name for name in axis if name in own) for axis in self.axes))
+
+    def path(self, after: Sharding) -> tuple[Sharding, ...]:
+        """The shardings on the way to another one, in order and with it: parts are joined, moved, and cut further.
+
+        Examples:
+            >>> from graphls.ir import Sharding
+            >>> path = Sharding.of(None, ("a", "b")).path(Sharding.of(("a", "c"), None))
+            >>> [each.axes for each in path]
+            [((), ('a',)), (('a',), ()), (('a', 'c'), ())]
+        """
+        way = dict.fromkeys((self.only(after.names), after.only(self.names), after))
+        return tuple(each for each in way if each != self) or (after,)
+
     def typed(self, type: Type) -> str:
         """The text of a type with this sharding: `f32[8/data,4]`."""
         pairs = zip(type.shape, self.axes, strict=False)

@@ -12,6 +12,8 @@ import pytest
 
 import graphls
 from graphls import Mesh, nn, ops
+from graphls.runtime.target import ExecutionTarget
+from graphls.runtime.xla.analysis import analysed
 from graphls.runtime.xla.collectives import Collective, collectives
 from graphls.runtime.xla.instructions import Instructions
 
@@ -146,3 +148,30 @@ def test_tokens_travel_to_experts_and_back(kind: Callable[..., Any]) -> None:
     assert not [each for each in exchanged if each.kind in ("all-gather", "collective-permute")]
     own_weight = 4 * EXPERTS * 16 * INNER // 4
     assert max(each.size for each in exchanged if each.kind != "all-to-all") <= own_weight  # gradients, along data
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ((None, "a"), (("a", "b"), None)),
+        ((None, ("a", "b")), ("a", None)),
+        ((("a", "b"), None), ("c", ("a",))),
+        (("a", None), ("a", ("b", "c"))),
+    ],
+)
+def test_parts_that_move_and_change_at_once_are_gathered_nowhere(
+    before: Any, after: Any, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """XLA alone makes the first two whole on each device, with a warning on stderr."""
+    mesh = Mesh(a=2, b=2, c=2)
+
+    def moved(x: Any) -> Any:
+        return ops.sum(ops.cos(ops.shard(2 * ops.exp(ops.shard(x, *before)), *after)))
+
+    x = np.random.default_rng(0).normal(size=(8, 16)).astype(np.float32)
+    step = graphls.compile(moved, x, engine="xla", mesh=mesh, input_shardings=[before])
+    assert step(x).asnumpy() == pytest.approx(np.sum(np.cos(2 * np.exp(x))), rel=1e-4)
+    target = ExecutionTarget("onnxruntime", "cpu", "xla", mesh)
+    exchanged = analysed(target.partitioned(step.graph)).collectives
+    assert max(each.size for each in exchanged) < x.nbytes
+    assert "rematerialization" not in capfd.readouterr().err

@@ -55,11 +55,17 @@ class Placement:
         """The sharding on these devices that corresponds to one on the devices of another stage."""
         return self.replicated if self.mesh is None else self.jax.sharding.NamedSharding(self.mesh, place.spec)
 
-    def constrained(self, array: Any, sharding: Sharding) -> Any:
-        """An array of a traced program, divided as a node requires, or whole where that divides nothing."""
+    def constrained(self, array: Any, sharding: Sharding, before: Sharding | None = None) -> Any:
+        """An array of a traced program, divided as a node requires, or whole where that divides nothing.
+
+        XLA would gather the whole array on each device where parts move and are joined or cut at once, so it does one
+        after the other where the sharding `before` is known.
+        """
         if self.mesh is None:
             return array
-        return self.jax.lax.with_sharding_constraint(array, self._sharding(sharding.axes))
+        for each in (sharding,) if before is None else before.path(sharding):
+            array = self.jax.lax.with_sharding_constraint(array, self._sharding(each.axes))
+        return array
 
     def _sharding(self, axes: tuple[tuple[str, ...], ...]) -> Any:
         spec = self.jax.sharding.PartitionSpec(*(names or None for names in axes))

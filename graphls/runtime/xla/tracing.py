@@ -12,6 +12,7 @@ from graphls.base.errors import GraphTypeError, visible
 from graphls.ir.graph import Graph, Node, Value, walk
 from graphls.ir.sharding import Sharding
 from graphls.ir.types import TOKEN, bfloat16, float32
+from graphls.passes.distributed.sharding_proof import stated_shardings
 from graphls.primitives.faults import is_builtin, mismatch, untraceable
 from graphls.primitives.indexing import axis_size
 from graphls.primitives.primitive import Primitive
@@ -21,7 +22,7 @@ from graphls.runtime.xla.joining import Forms
 Array = Any
 """An array of JAX, traced or not."""
 
-Placed = Callable[[Array, Sharding], Array]
+Placed = Callable[[Array, Sharding, Sharding | None], Array]
 HOLDS = np.array(True)
 
 LARGE = 4096
@@ -42,11 +43,14 @@ class Tracer:
         self.tested = tested
         self.placed = placed or _unchanged
         self.checks: list[tuple[Node, Array]] = []
+        self.stated: dict[Value, Sharding | None] = {}
+        """The shardings of values that are divided as a node or the graph says."""
         self.forms = Forms(forms)
         self.rounded: dict[Value, Array] = {}
 
     def run(self, nodes: Sequence[Node], env: dict[Value, Array]) -> None:
         """Add the results of nodes to `env`, which has all that they read."""
+        self.stated.update(stated_shardings(nodes, env))
         for node in nodes:
             env.update(zip(node.outputs, self.results(node, env), strict=True))
 
@@ -60,7 +64,10 @@ class Tracer:
             results = self._computed(node, arrays, env)
         typed = tuple(self._typed(r, v) for r, v in zip(results, node.outputs, strict=True))
         sharding = primitive.result_sharding(node.attrs)
-        return typed if sharding is None else tuple(self.placed(result, sharding) for result in typed)
+        if sharding is None:
+            return typed
+        before = self.stated.get(node.inputs[0])
+        return tuple(self.placed(result, sharding, before) for result in typed)
 
     def _operands(self, node: Node, env: Mapping[Value, Array]) -> tuple[Array, ...]:
         """The arrays that a node reads, of JAX where NumPy would compute a large constant from its own."""
@@ -151,7 +158,7 @@ class Tracer:
         return result if result.dtype == dtype else result.astype(dtype)
 
 
-def _unchanged(array: Array, sharding: Sharding) -> Array:
+def _unchanged(array: Array, sharding: Sharding, before: Sharding | None) -> Array:
     return array
 
 
