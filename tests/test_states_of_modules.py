@@ -33,6 +33,7 @@ KNOWN: dict[str, tuple[str, ...]] = {
         "runtime.context.parallel.OneRank.is_forced", "dataset.config._settings", "dataset.randomness.SEED",
         "frontend.names.traps.Meaning.is_mindspore",
         "runtime.cache._settings", "runtime.threads._settings", "runtime.xla.library._settings",
+        "runtime.xla.processes._settings",
         "frontend.tensors.random._seeded",
     ),
     "changed under a lock": (

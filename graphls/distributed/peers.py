@@ -23,13 +23,16 @@ LIMIT = 300.0
 """Seconds within which processes meet, unless `init` has another limit."""
 PATIENCE = 5.0
 """Seconds in which the report of an end arrives."""
+TICK = 0.5
+"""Seconds between two looks at how long a step has taken."""
 
 
 class Peers:
     """All processes of a mesh, this one among them, each with a connection to the hub of process 0.
 
     `programs` and `agreements` count what all processes do together: one that has left after fewer takes no part any
-    more. Raises GraphRuntimeError where they do not meet in the time `limit`, in seconds.
+    more. `begun` is the time at which the program that runs now has begun. Raises GraphRuntimeError where they do not
+    meet in the time `limit`, in seconds.
     """
 
     current: Peers | None = None
@@ -40,6 +43,7 @@ class Peers:
         self.limit = limit
         self.process = os.getpid()
         self.programs = self.agreements = 0
+        self.begun: float | None = None
         self.left: dict[int, Message] = {}
         self.waiting: dict[int, Message] = {}
         self.answers: SimpleQueue[Message] = SimpleQueue()
@@ -53,7 +57,8 @@ class Peers:
         self.raised = sys.excepthook
         sys.excepthook = self.fail
         atexit.register(self.leave)
-        threading.Thread(target=self.watch, name="graphls-processes", daemon=True).start()
+        for task in (self.watch, self.limit_steps):
+            threading.Thread(target=task, name="graphls-processes", daemon=True).start()
 
     def _connected(self, port: int, until: float, limit: float) -> Any:
         while True:
@@ -113,6 +118,18 @@ class Peers:
         """Count a program of the mesh; raises GraphRuntimeError where a process has left that would have to run it."""
         self.programs += 1
         self._require_all("programs", "a step of the mesh")
+
+    def limit_steps(self) -> None:
+        """End all processes where a step takes longer than the time limit, as another process does not come to it."""
+        while True:
+            time.sleep(TICK)
+            begun, limit = self.begun, self.limit
+            if begun is not None and limit is not None and time.monotonic() - begun > limit:
+                text = f"Process {self.number} of {self.count} has waited {limit:g} s for others in a step of the mesh"
+                text = f"{text}; see which of them hangs, or give init a longer timeout"
+                send(self.connection, {"kind": "failed", "text": text})
+                self.is_reported.wait(PATIENCE)
+                self._exit(f"GraphRuntimeError: {text}.\n")
 
     def _require_all(self, kind: str, act: str) -> None:
         reason = self._absence(kind, act)

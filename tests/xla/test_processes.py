@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ import pytest
 
 from graphls.train import load_checkpoint, load_param_into_net
 from tests.ranks.running import launched, needs_ranks
-from tests.xla.training import STEPS, Row, cell_of, compiled, ended, started, trained
+from tests.xla.training import ROOT, STEPS, Row, cell_of, compiled, ended, started, trained
 
 pytest.importorskip("jax")
 
@@ -125,6 +127,71 @@ def test_a_process_that_is_killed_ends_all(victim: int, tmp_path: Path) -> None:
     by_jax = "This most likely indicates that another task died"  # which may come first
     sentence = f"GraphRuntimeError: Process {victim} of 2 has died, which ends all"
     assert sentence in err or (victim == 0 and by_jax in err)
+
+
+HANGING = """
+from threading import Event
+from graphls.distributed.peers import Peers
+step = compiled(cell_of(), graphls.Mesh(data=4))
+trained(step, last=2)
+noted("begun", True)
+Peers.current.limit = 3.0
+if NUMBER == 1:
+    Event().wait()
+trained(step)
+"""
+
+
+def test_a_process_that_hangs_ends_all_after_the_time_limit(tmp_path: Path) -> None:
+    program = tmp_path / "train.py"
+    program.write_text(START + HANGING)
+    both = ended(started(2, program))
+    assert [code for code, *_ in both] == [1, 1] and all(noted(out, "begun") for _, out, _ in both)
+    sentence = "Process 0 of 2 has waited 3 s for others in a step of the mesh; see which of them hangs, or give init"
+    assert sentence in both[0][2] and f"Process 0 of 2 has failed, which ends all: with {sentence}" in both[1][2]
+
+
+OWN_MESHES = """
+import sys, warnings
+import numpy as np
+import graphls
+from graphls import communication, nn
+if sys.argv[1] == "init":
+    communication.init()
+net, x = nn.Dense(3, 2), np.ones((4, 3), np.float32)
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    for size in (1, 2, 4):
+        graphls.compile(net, x, engine="xla", mesh=None if size == 1 else graphls.Mesh(data=size))(x)
+print(*(f"@warning {warning.message}" for warning in caught), sep="\\n")
+"""
+
+
+STARTED = ({"GRAPHLS_PROCESSES": "2"}, {"SLURM_NTASKS": "2", "SLURM_STEP_NODELIST": "n"}, {"SLURM_NTASKS": "2"}, {})
+
+
+@pytest.mark.parametrize("variables", STARTED)
+def test_a_process_with_a_mesh_of_its_own_is_warned(variables: dict[str, str], tmp_path: Path) -> None:
+    program = tmp_path / "train.py"
+    program.write_text(OWN_MESHES)
+    command, variables = [sys.executable, str(program), "alone"], {"PYTHONPATH": str(ROOT), **variables}
+    environment = {**os.environ, **variables}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=True)
+    warned = re.findall("@warning (.*)", done.stdout)
+    assert len(warned) == ("GRAPHLS_PROCESSES" in variables or len(variables) == 3)  # sbatch alone starts one process
+    text = "2 processes have been started, and each runs its steps on a mesh of its own; call communication.init('xla')"
+    assert all(each.startswith(f"{text} first for one mesh") for each in warned)
+
+
+@needs_ranks
+def test_ranks_of_mpi_with_meshes_of_their_own_are_warned(tmp_path: Path) -> None:
+    program = tmp_path / "train.py"
+    program.write_text(OWN_MESHES)
+    process = launched(2, program, "init", stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    out, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    assert out.count("2 processes are ranks of MPI, and each runs its steps on a mesh of its own; call ") == 2
+    assert out.count("communication.init('xla') in place of init()") == 2
 
 
 @needs_ranks

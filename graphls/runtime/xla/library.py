@@ -12,7 +12,7 @@ from graphls.base.errors import GraphRuntimeError
 from graphls.base.sharing.settings import Settings
 from graphls.distributed.peers import Peers
 from graphls.runtime.devices import Cuda, kind_of
-from graphls.runtime.xla.processes import join
+from graphls.runtime.xla.processes import join, warn_of_own_mesh
 
 PLATFORMS = {"cpu": "cpu", "cuda": "gpu"}
 """The platform of JAX for each kind of device."""
@@ -82,6 +82,8 @@ def devices_of(device: str | Cuda, count: int = 1) -> list[Any]:
     jax, kind = load_jax(), kind_of(device)
     _settings.update({"process": os.getpid()})
     peers = join(jax)
+    if peers is None and count > 1:
+        warn_of_own_mesh()
     share = _share(count, peers)
     if kind == "cpu" and share > 1:
         _divide_cpu(jax, share)

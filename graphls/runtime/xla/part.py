@@ -9,6 +9,7 @@ from functools import partial
 from itertools import chain, repeat, starmap
 from operator import attrgetter, itemgetter
 from threading import RLock
+from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -143,6 +144,9 @@ class XlaPart(BoundStates):
             calls.append(map(np.copyto, self.crossing.values(), self._read(self.crossing)))
         if copied:
             calls.append(map(np.copyto, copied.values(), map(np.asarray, map(ARRAY, copied))))
+        if self.peers is not None:  # which ends a step that takes longer than its time limit
+            calls.insert(0, map(setattr, [self.peers], ["begun"], starmap(monotonic, [()])))
+            calls.append(map(setattr, [self.peers], ["begun"], [None]))
         return partial(deque, chain.from_iterable(calls), 0)
 
     def _exchanged(self, state: Value) -> Type:
@@ -183,6 +187,7 @@ class XlaPart(BoundStates):
             node = self.program.checks[int(np.argmin(np.asarray(self.each.array)))]
             return out_of_range(node)
         if self.peers is not None:
+            self.peers.begun = None
             self.peers.settle()
         if not self.program.keeps_states:
             self._invalidate(self.in_place, str(error).partition("\n")[0])

@@ -10,9 +10,12 @@ from typing import Any
 import numpy as np
 
 from graphls.base.errors import GraphRuntimeError
-from graphls.distributed.launch import free_port
+from graphls.base.reporting import warn
+from graphls.base.sharing.settings import Settings
+from graphls.distributed.launch import free_port, processes_started
 from graphls.distributed.own_parts import Region
 from graphls.distributed.peers import Peers
+from graphls.distributed.world import world
 
 Array = np.ndarray[Any, Any]
 HEARTBEATS = 100
@@ -45,6 +48,21 @@ def join(jax: Any) -> Peers | None:
         ) from None
     peers.leave_before("jax")
     return peers
+
+
+def warn_of_own_mesh() -> None:
+    """Warn where several processes have been started, and each has a mesh of its own, once."""
+    count = processes_started()
+    if count == 1 or _settings["is warned"]:
+        return
+    _settings.update({"is warned": True})
+    are_ranks = "are ranks of MPI" if world().comm is not None else "have been started"
+    text = f"{count} processes {are_ranks}, and each runs its steps on a mesh of its own"
+    instead = " in place of init()" if world().comm is not None else " first"
+    warn(f"{text}; call communication.init('xla'){instead} for one mesh of the devices of all.")
+
+
+_settings = Settings({"is warned": False})
 
 
 def is_spread(array: Any) -> bool:
