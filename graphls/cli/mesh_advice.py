@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from graphls.base.text.plain import size
 from graphls.ir.graph import Node, Value
-from graphls.ir.sharding import local_type
+from graphls.ir.sharding import STAGE, local_type
 
 if TYPE_CHECKING:
     from graphls.runtime.xla.analysis import Analysis, Live
@@ -42,7 +42,8 @@ def _unused(state: Value, analysis: Analysis) -> list[str]:
     """The mesh axes that do not divide a state, and that divide one of its axes evenly."""
     mesh, sharding = analysis.mesh, state.sharding
     shape = local_type(state.type, sharding, mesh).shape
-    others = {name: count for name, count in mesh.sizes.items() if sharding is None or name not in sharding.names}
+    own = () if sharding is None else sharding.names
+    others = {name: count for name, count in mesh.sizes.items() if name not in own and name != STAGE}
     return [name for name, count in others.items() if count > 1 and any(n and n % count == 0 for n in shape)]
 
 
@@ -102,7 +103,7 @@ def _division(own: Sequence[Live], analysis: Analysis) -> str:
         return ""
     global_size = max(value.type.size * value.type.dtype.numpy.itemsize for value in node.outputs)
     parts, rest = divmod(global_size, own[0].size)
-    devices = analysis.mesh.size
+    devices = analysis.mesh.size // analysis.mesh.stages
     if rest or not 0 < parts < devices:
         return ""
     return ", whole on every device" if parts == 1 else f", divided by {parts} of {devices} devices"

@@ -22,6 +22,7 @@ from graphls.inspect.profile.texts import milliseconds
 from graphls.ir.graph import PHASES, Graph, walk
 from graphls.ir.sharding import Mesh
 from graphls.passes.distributed.shardings import Shardings
+from graphls.passes.distributed.stages import Stages
 from graphls.runtime.context import force_device, forced_device
 from graphls.runtime.simulation import TrainingStep, simulated
 from graphls.runtime.target import ExecutionTarget
@@ -95,7 +96,7 @@ def _graph(options: argparse.Namespace, mesh: Mesh | None) -> Graph | int:
     if not is_script(options.file):
         graph = read_graph(options.file)
         if mesh is not None:
-            graph = Shardings(options.zero or 0).run(graph.replace(mesh=mesh))
+            graph = Shardings(options.zero or 0).run(Stages().run(graph.replace(mesh=mesh)))
         target = ExecutionTarget("onnxruntime", "cpu", "xla", graph.mesh)
         target.check()
         return target.partitioned(graph)
@@ -146,6 +147,9 @@ def _flops(text: str | None) -> float:
 
 
 def _lines(analysis: Analysis, machine: Machine) -> Iterator[str]:
+    if analysis.stage is not None:
+        text = f"Of {analysis.mesh.stages} stages, stage {analysis.stage} needs most memory on a device"
+        yield f"{text}; this is what it needs, computes and exchanges."
     yield from Table(("memory of a device", "bytes"), list(_memory(analysis))).lines()
     if analysis.live:
         yield _phases(analysis)
@@ -214,6 +218,10 @@ def _time(analysis: Analysis, machine: Machine) -> Iterator[str]:
     if not machine.flops:
         yield f"{count}; communication takes {milliseconds(exchange)} ms. Say --flops 312e12 for the time of a step."
         return
+    if analysis.tasks:
+        yield f"{count}."
+        yield _time_of_pipeline(analysis, machine)
+        return
     compute = analysis.flops / machine.flops
     both = f"computation {milliseconds(compute)} ms, communication {milliseconds(exchange)} ms"
     least, most = max(compute, exchange), compute + exchange
@@ -221,4 +229,22 @@ def _time(analysis: Analysis, machine: Machine) -> Iterator[str]:
     yield (
         f"A step takes {milliseconds(least)} ms where they overlap entirely, {milliseconds(most)} ms where they do not "
         "at all; see docs/parallel.md."
+    )
+
+
+def _time_of_pipeline(analysis: Analysis, machine: Machine) -> str:
+    """The predicted time of a step in stages, each of which waits for what others send, and the share of waiting."""
+    ends: list[float] = []
+    free = dict.fromkeys(range(analysis.mesh.stages), 0.0)
+    busy = 0.0
+    for task in analysis.tasks:
+        seconds = task.flops / machine.flops + sum(map(machine.seconds, task.collectives))
+        begin = max([free[task.stage], *(ends[number] for number in task.before)])
+        ends.append(begin + seconds)
+        free[task.stage], busy = ends[-1], busy + seconds
+    step = max(ends)
+    waiting = 1 - busy / (step * analysis.mesh.stages) if step else 0.0
+    return (
+        f"A step takes {milliseconds(step)} ms where a stage computes and exchanges one after the other; stages wait "
+        f"{waiting:.0%} of it for others (more parts of a batch make that less)."
     )

@@ -67,6 +67,11 @@ class Mesh:
         """The number of stages of a pipeline: the size of the axis `stage`, 1 where there is none."""
         return self.sizes.get(STAGE, 1)
 
+    @property
+    def of_stage(self) -> Mesh:
+        """The mesh of one stage: all axes but `stage`, with one device where there are no others."""
+        return Mesh(**({name: size for name, size in self.sizes.items() if name != STAGE} or {STAGE: 1}))
+
     def parts(self, names: Iterable[str]) -> int:
         """The number of parts into which the axes of these names divide an axis of a value.
 

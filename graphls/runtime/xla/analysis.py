@@ -38,12 +38,24 @@ class Live:
 
 
 @dataclass(frozen=True)
+class TaskCost:
+    """A task of a pipeline: its stage, operations and collectives, and the numbers of the tasks that it waits for."""
+
+    stage: int
+    flops: float
+    collectives: tuple[Collective, ...]
+    before: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Analysis:
     """A step on one device of a mesh; sizes are bytes.
 
     `arguments` are all inputs and states, `results` what is not written into the memory of an old state, `temporaries`
     the rest of what XLA allocates, and `live` the values of which it consists at its peak. `flops` are the floating
     point operations, `tested` the nodes whose indices the program tests, and `elsewhere` those that other engines run.
+
+    Of a pipeline it is the `stage` that needs most memory, with `tasks` of all stages in their order.
     """
 
     graph: Graph
@@ -56,6 +68,8 @@ class Analysis:
     collectives: tuple[Collective, ...]
     tested: tuple[Node, ...]
     elsewhere: tuple[Node, ...]
+    stage: int | None = None
+    tasks: tuple[TaskCost, ...] = ()
 
     @property
     def memory(self) -> int:
@@ -83,7 +97,7 @@ class Analysis:
         return local_type(value.type, value.sharding, self.mesh).nbytes
 
 
-class _Simulated(Program):
+class Simulated(Program):
     """A program that is compiled anew for its analyses, and not kept."""
 
     def _opened(self) -> Any:
@@ -97,6 +111,10 @@ def analysed(graph: Graph) -> Analysis:
     if graph.mesh is None:
         raise GraphValueError("The step has no mesh; say --mesh data=64,model=8, or compile it for one.")
     segments = plan_of(graph).segments
+    if any(segment.stage is not None for segment in segments):
+        from graphls.runtime.xla.stage_analysis import analysed_stages
+
+        return analysed_stages(graph, graph.mesh)
     own = [_of_segment(segment.graph, graph.mesh) for segment in segments if segment.engine == "xla"]
     if not own:
         raise GraphValueError("XLA takes no part of the step, so there is nothing to simulate.")
@@ -118,8 +136,12 @@ def analysed(graph: Graph) -> Analysis:
 
 def _of_segment(graph: Graph, mesh: Mesh) -> Analysis:
     tested = host_indices(graph, graph.inputs)[1]
-    simulated = _Simulated(load_jax(), graph, Placement(graph, "cpu"), (), tested)
-    program = simulated.compiled
+    return analysis_of(Simulated(load_jax(), graph, Placement(graph, "cpu"), (), tested), mesh)
+
+
+def analysis_of(simulated: Program, mesh: Mesh) -> Analysis:
+    """The analysis of one program."""
+    graph, program = simulated.graph, simulated.compiled
     memory, cost = program.memory_analysis(), program.cost_analysis()
     instructions = Instructions(program.as_text(), graph)
     return Analysis(

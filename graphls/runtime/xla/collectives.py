@@ -14,6 +14,9 @@ from graphls.ir.sharding import Mesh
 from graphls.runtime.xla.instructions import Instruction, Instructions
 
 KINDS = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute")
+SEND = "send"
+"""What a stage of a pipeline sends to another one."""
+
 SLICED = "all-reduce, sliced"
 """An all-reduce of which each device reads only its part: compilers for accelerators make a reduce-scatter of it."""
 
@@ -50,7 +53,7 @@ class Collective:
     def sent(self) -> int:
         """The bytes that each device sends in a step, where a ring of devices passes on parts."""
         part = (self.devices - 1) / self.devices
-        factor = {"all-reduce": 2 * part, "collective-permute": 1.0}.get(self.kind, part)
+        factor = {"all-reduce": 2 * part, "collective-permute": 1.0, SEND: 1.0}.get(self.kind, part)
         return round(factor * self.size) * self.times
 
 
