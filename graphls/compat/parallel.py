@@ -12,7 +12,12 @@ from graphls.distributed.world import devices_driven, devices_of_stage, world
 from graphls.frontend.tensors.tensor import TensorLike
 from graphls.ir.registry import nearest
 from graphls.nn.cell import Cell
-from graphls.nn.micro_batches import GradAccumulationCell, MicroBatchInterleaved, PipelineCell
+from graphls.nn.micro_batches import (
+    GradAccumulationCell,
+    MicroBatchInterleaved,
+    PipelineCell,
+    PipelineGradReducer,
+)
 from graphls.nn.shard import sharded
 from graphls.ops.strategies import Layout
 from graphls.runtime.context.keys import mindspore_settings
@@ -30,8 +35,8 @@ from graphls.runtime.context.parallel import (
 )
 
 __all__ = [
-    "AutoParallel", "GradAccumulation", "Layout", "MicroBatchInterleaved", "Pipeline", "_cost_model_context",
-    "_get_all_auto_parallel_context", "_get_auto_parallel_context", "_get_device_num",
+    "AutoParallel", "GradAccumulation", "Layout", "MicroBatchInterleaved", "Pipeline", "PipelineGradReducer",
+    "_cost_model_context", "_get_all_auto_parallel_context", "_get_auto_parallel_context", "_get_device_num",
     "_get_enable_parallel_optimizer", "_get_full_batch", "_get_global_rank", "_get_gradients_mean",
     "_get_parallel_mode", "_get_parameter_broadcast", "_get_pipeline_stages", "_get_stage_device_num",
     "_is_in_auto_parallel_mode", "_is_in_data_parallel_mode", "_is_in_hybrid_parallel_mode", "_is_parallel_mode",

@@ -386,7 +386,7 @@ class Cell(CellDisplay, Hooks):
         Configuration.note_change()
 
     def configuration(self) -> tuple[Any, ...]:
-        """The settings of this cell alone that a compiled step depends on; the last is the version of its attributes."""
+        """The settings of this cell alone that a compiled step depends on, and the version of its attributes."""
         types = self._float_type, self._output_type, self._casting
         return (self.training, *types, self._is_recomputed, self.pipeline_stage, self._version)
 

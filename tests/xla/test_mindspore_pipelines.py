@@ -122,3 +122,38 @@ def test_one_device_has_no_stages() -> None:
     context.set_auto_parallel_context(device_num=1)
     with pytest.raises(RuntimeError, match=r"\(pipeline_stages=2\); set `device_num` before in one process, with JAX"):
         context.set_auto_parallel_context(pipeline_stages=2)
+
+
+def pipeline_step(scale: float) -> tuple[Any, nn.Cell]:
+    graphls.set_seed(5)
+    net = nn.SequentialCell(nn.Dense(6, 8), nn.Tanh(), nn.Dense(8, 2))
+    loss = nn.WithLossCell(net, nn.MSELoss())
+    stages = {"network._backbone.0": 0, "network._backbone.2": 1}
+    cell = nn.PipelineCell(nn.MicroBatchInterleaved(loss), 2, stages)
+    manager = nn.DynamicLossScaleUpdateCell(scale, 2, 2)
+    optimizer = nn.Adam(net.trainable_params(), 1e-2)
+    return net, nn.MFPipelineWithLossScaleCell(cell, optimizer, True, 0.5, scale_sense=manager, micro_batch_num=2)
+
+
+def test_a_step_of_mindformers_runs_in_stages_as_in_the_interpreter() -> None:
+    x, y = (np.random.default_rng(0).normal(0, 20, size=(16, size)).astype(np.float32) for size in (6, 2))
+    scale = 2.0**126  # overflows in the first steps
+    net, cell = pipeline_step(scale)
+    context.set_auto_parallel_context(parallel_mode="stand_alone")
+    one = graphls.compile(cell, x, y, engine="numpy")
+    expected = [[float(value) for value in one(x, y)] for _ in range(6)]
+    weights = [p.asnumpy() for p in net.trainable_params()]
+
+    context.set_auto_parallel_context(parallel_mode="semi_auto_parallel", pipeline_stages=2)
+    config = {"parallel_optimizer_threshold": 0}
+    context.set_auto_parallel_context(enable_parallel_optimizer=True, parallel_optimizer_config=config)
+    net, cell = pipeline_step(scale)
+    step = graphls.compile(cell, x, y)
+    segments = [node for node in list(step.stages.values())[-1].nodes if node.primitive.name == "segment"]
+    assert {node.attrs["stage"] for node in segments} == {0, 1}
+    assert {node.micro for node in segments} == {None, 0, 1, 2, 3}
+    results = [[float(value) for value in step(x, y)] for _ in range(6)]
+    np.testing.assert_allclose(results, expected, rtol=1e-5)
+    assert [row[1] for row in results].count(1.0) in range(1, 6)
+    for parameter, weight in zip(net.trainable_params(), weights, strict=True):
+        np.testing.assert_allclose(parameter.asnumpy(), weight, rtol=1e-4, atol=1e-6)

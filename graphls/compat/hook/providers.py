@@ -118,7 +118,7 @@ PATHS: dict[str, tuple[str, ...]] = {
     "mint.nn": ("graphls.compat.mint.nn",),
     "mint.nn.functional": ("graphls.compat.mint.functional",),
     **_below("", "mint.optim experimental", ("graphls.compat.mint.optimizers", "graphls.compat.mint.schedules")),
-    "nn.utils": INITIALIZER,
+    "nn.utils": (*INITIALIZER, "graphls.compat.parallel"),
     "nn.probability": PROBABILITY,
     "nn.probability.bnn_layers": ("graphls.compat.probability.bayesian_layers",),
     "nn.probability.bijector": BIJECTORS,

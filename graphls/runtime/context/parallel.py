@@ -221,8 +221,9 @@ def _check_optimizer(config: dict[str, Any]) -> None:
             raise GraphValueError(f"The {name} is a number of KB, 0 or more, not {value!r}.")
         if name == "optimizer_level" and value not in ("level1", "level2", "level3"):
             raise GraphValueError(f'The {name} is "level1", "level2" or "level3", not {value!r}.')
-        is_one = devices_driven() == 1 and not (OneRank.is_forced and world().size == 1)
-        if name == "optimizer_level" and value != "level1" and is_one:
+        if OneRank.is_forced and world().size * devices_driven() == 1:
+            continue  # on one device nothing is divided
+        if name == "optimizer_level" and value != "level1" and devices_driven() == 1:
             raise GraphRuntimeError(refusal("division of weights", f"optimizer_level={value!r}"))
         if name == "optimizer_weight_shard_size" and value not in (-1, world().size * devices_of_stage()):
             if devices_driven() > 1:

@@ -5,9 +5,11 @@ import mindspore.dataset as ds
 import numpy as np
 from mindspore import nn, ops
 from mindspore.communication import get_group_size, init
+from mindspore.nn.utils import no_init_parameters
+from mindspore.parallel.auto_parallel import AutoParallel
+from mindspore.parallel.nn import PipelineGradReducer
 
 ms.set_context(mode=ms.GRAPH_MODE)
-ms.set_auto_parallel_context(parallel_mode=ms.ParallelMode.SEMI_AUTO_PARALLEL, pipeline_stages=2)
 init()
 ms.set_seed(1)
 
@@ -26,7 +28,9 @@ class Network(nn.Cell):
         return self.layer3(x)
 
 
-net = Network()
+with no_init_parameters():
+    net = Network()
+    optimizer = nn.SGD(net.trainable_params(), 1e-2)
 net.layer1.pipeline_stage = 0
 net.relu1.pipeline_stage = 0
 net.layer2.pipeline_stage = 0
@@ -40,7 +44,6 @@ def create_dataset(batch_size: int):  # type: ignore[no-untyped-def]
     return ds.NumpySlicesDataset((images, labels), ["image", "label"], shuffle=False).batch(batch_size)
 
 
-optimizer = nn.SGD(net.trainable_params(), 1e-2)
 net_with_loss = nn.PipelineCell(nn.WithLossCell(net, nn.CrossEntropyLoss()), 4)
 net_with_loss.set_train()
 
@@ -50,7 +53,7 @@ def forward_fn(inputs, target):  # type: ignore[no-untyped-def]
 
 
 grad_fn = ops.value_and_grad(forward_fn, None, optimizer.parameters)
-pp_grad_reducer = nn.PipelineGradReducer(optimizer.parameters)
+pp_grad_reducer = PipelineGradReducer(optimizer.parameters, opt_shard=False)
 
 
 @ms.jit
@@ -61,8 +64,10 @@ def train_one_step(inputs, target):  # type: ignore[no-untyped-def]
     return loss, grads
 
 
+parallel_step = AutoParallel(train_one_step, parallel_mode="semi_auto")
+parallel_step.pipeline(stages=2, scheduler="1f1b")
 for _ in range(2):
     for data, label in create_dataset(32):
-        loss_output, _ = train_one_step(data, label)
+        loss_output, _ = parallel_step(data, label)
         print("loss:", float(loss_output))
 print("ranks:", get_group_size())
