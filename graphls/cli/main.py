@@ -23,12 +23,13 @@ from graphls.cli.simulate import add_simulate
 from graphls.cli.train import add_train
 from graphls.cli.view import add_view
 from graphls.inspect.viz.html import write_page
+from graphls.ir.engines import check_engine
 from graphls.ir.graph import Graph
 from graphls.ir.text import dump
 from graphls.ir.verify import verify
 from graphls.passes import find_pass, parse_pipeline
 from graphls.passes.manager import Pipeline, Stage, pass_names
-from graphls.runtime.context import force_device
+from graphls.runtime.context import force_device, set_context
 from graphls.runtime.context.parallel import drive_or_warn
 
 PATTERN = "try rewrites or a pattern first: a Python file, a file of two graphs or expressions, or 'mul(x, x)'"
@@ -90,7 +91,7 @@ def _program_index(arguments: Sequence[str]) -> int:
     while index < len(arguments) and arguments[index].startswith("-"):
         if arguments[index].startswith("-m"):  # `-m module` or `-mmodule`
             return index + (arguments[index] == "-m")
-        index += 2 if arguments[index] in ("--device", "--devices") else 1
+        index += 2 if arguments[index] in ("--device", "--devices", "--engine") else 1
     return index
 
 
@@ -102,6 +103,9 @@ def execute(options: argparse.Namespace) -> int:
         options.refuse("one program is needed: a file, a folder or -m module")
     force_device(options.device)
     drive_or_warn(options.devices)
+    if options.engine:
+        check_engine(options.engine, "cpu")
+        set_context(engine=options.engine)
     run = run_and_report if options.report else run_main
     return run(options.module or options.program, options.arguments, options.module is not None)
 
@@ -140,6 +144,7 @@ def _parser() -> argparse.ArgumentParser:
     script.set_defaults(command=execute, refuse=script.error)
     script.add_argument("--device", choices=["cpu", "cuda"], default="", help="override the script's device")
     script.add_argument("--devices", type=_count, default=1, help="divide training among so many devices, by JAX")
+    script.add_argument("--engine", help="the engine of steps, such as onednn, xla or auto; see docs/engines.md")
     script.add_argument("--report", action="store_true", help="report on stderr, at the end, what was replaced")
     script.add_argument("-m", dest="module", metavar="module", help="run a module, as python -m does")
     script.add_argument("program", nargs="?", help="a Python file, a notebook, or a folder with a __main__.py")

@@ -54,8 +54,8 @@ def find_launch(coordinator: str | None = None, processes: int | None = None, pr
 def processes_started() -> int:
     """The number of processes that a launcher or the variables of graphls say there are, this one included."""
     tasks = os.environ.get("SLURM_NTASKS", "") if os.environ.get("SLURM_STEP_NODELIST") else ""
-    said = [text for text in (tasks, os.environ.get(PROCESSES, "")) if text.isdecimal()]
-    return max(launched(), *map(int, said), 1)
+    counts = [text for text in (tasks, os.environ.get(PROCESSES, "")) if text.isdecimal()]
+    return max(launched(), *map(int, counts), 1)
 
 
 VARIABLES = (COORDINATOR, PROCESSES, PROCESS)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import copy
+import os
 import pickle
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Thread
@@ -19,6 +22,7 @@ from graphls.dataset import NumpySlicesDataset
 from graphls.ir.engines import candidates
 from graphls.ir.errors import GraphlsError
 from graphls.train import load_checkpoint, load_param_into_net, save_checkpoint
+from tests.xla.training import ROOT
 
 jax = pytest.importorskip("jax")
 
@@ -104,6 +108,87 @@ def test_a_bundle_of_a_mesh_runs_on_other_meshes_and_engines(tmp_path: Path) -> 
     for wrong, text in (({"data": 3, "model": 1}, "3 devices do not divide evenly"), ({"data": 4}, "has other axes")):
         with pytest.raises(GraphlsError, match=text):
             graphls.load_step(tmp_path / "step", engine="xla", mesh=graphls.Mesh(**wrong))
+
+
+SCRIPT = """
+import sys
+import numpy as np
+import mindspore as ms
+from mindspore import nn
+from graphls.step.calling.cache import cache_of
+
+ms.set_context(mode=ms.GRAPH_MODE)
+ms.set_seed(1)
+x = ms.Tensor(np.linspace(-1, 1, 24, dtype=np.float32).reshape(8, 3))
+net = nn.SequentialCell(nn.Dense(3, 16), nn.ReLU(), nn.Dense(16, 3))
+step = nn.TrainOneStepCell(nn.WithLossCell(net, nn.MSELoss()), nn.Adam(net.trainable_params(), 0.01))
+losses = [step(x, x).asnumpy().item() for _ in range(5)]
+(segment,) = cache_of(step).find(x, x).plan.segments
+print(sys.argv[1:], segment.engine, *losses)
+"""
+
+
+def test_scripts_of_mindspore_run_on_an_engine_of_the_command(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(SCRIPT)
+    losses = []
+    for engine in ("xla", "onnxruntime"):
+        command = [sys.executable, "-m", "graphls", "exec", "--engine", engine, "train.py", "--engine", "mine"]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        pipes: Any = {"capture_output": True, "text": True, "cwd": tmp_path, "env": environment}
+        done = subprocess.run(command, timeout=300, check=True, **pipes)
+        head, tail = done.stdout.strip().split(f" {engine} ")
+        assert head == "['--engine', 'mine']"
+        losses.append([float(loss) for loss in tail.split()])
+    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-5)
+    done = subprocess.run([*command[:5], "xlb", "train.py"], timeout=300, check=False, **pipes)
+    assert done.returncode == 1 and done.stderr.startswith("graphls: There is no engine 'xlb'; did you mean 'xla'")
+
+
+def mixed_step(**options: Any) -> Any:
+    """A step in float16 with loss scaling and dropout."""
+    graphls.set_seed(3)
+    net = nn.SequentialCell(nn.Dense(20, 16), nn.ReLU(), nn.Dropout(p=0.3), nn.Dense(16, 10)).to_float(graphls.float16)
+    manager = nn.DynamicLossScaleUpdateCell(2.0**10, 2, 3)
+    optimizer = nn.Adam(net.trainable_params(), 0.01)
+    cell = nn.TrainOneStepWithLossScaleCell(nn.WithLossCell(net, LOSS), optimizer, manager)
+    return graphls.compile(cell, X, LABELS, **options)
+
+
+def rows(step: Any, count: int) -> list[list[float]]:
+    return [[value.asnumpy().item() for value in step(X, LABELS)] for _ in range(count)]
+
+
+FOUR_BY_TWO: dict[str, Any] = {"engine": "xla", "mesh": graphls.Mesh(data=4, model=2), "zero": 1}
+PLACES = pytest.mark.parametrize("options", [{"engine": "xla"}, FOUR_BY_TWO], ids=["one device", "mesh"])
+
+
+@PLACES
+def test_a_step_is_saved_exported_and_goes_on_elsewhere(options: dict[str, Any], tmp_path: Path) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    step, other = mixed_step(**options), mixed_step()
+    np.testing.assert_allclose(rows(step, 4), rows(other, 4), rtol=2e-3)
+    for name, each in (("here", step), ("there", other)):
+        each.save(tmp_path / f"{name}.onnx")
+    models = [onnxruntime.InferenceSession(tmp_path / f"{name}.onnx") for name in ("here", "there")]
+    inputs, expected = ([[value.name, value.shape, value.type] for value in model.get_inputs()] for model in models)
+    assert inputs == expected, "the model is that of every engine"
+    step.export(tmp_path / "bundle", loops=["python"])
+    again = [graphls.load_step(tmp_path / "bundle", engine=engine) for engine in ("xla", "onnxruntime")]
+    following = rows(step, 3)
+    for each in again:
+        np.testing.assert_allclose(rows(each, 3), following, rtol=2e-3)
+
+
+@PLACES
+def test_an_overflow_is_explained_as_on_other_engines(options: dict[str, Any]) -> None:
+    reports = []
+    for each in (mixed_step(**options), mixed_step(backend="numpy")):
+        assert bool(each(1e6 * X, LABELS)[1])
+        reports.append(str(each.explain_overflow(1e6 * X, LABELS)))
+        assert "phase      forward\n  primitive  cast" in reports[-1]
+        ranges = each.gradient_ranges(X, LABELS)
+        reports.append("\n".join(line for line in str(ranges).splitlines() if "largest power" in line))
+    assert reports[:2] == reports[2:]
 
 
 def test_copies_have_states_of_their_own() -> None:
