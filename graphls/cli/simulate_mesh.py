@@ -74,7 +74,7 @@ def is_script(file: str) -> bool:
 
 def simulate_mesh(options: argparse.Namespace) -> int:
     """Print what the training step of a script, or a graph in IR text, needs on each device of a mesh."""
-    from graphls.runtime.xla.analysis import analysed
+    from graphls.runtime.xla.stage_analysis import analysed
 
     mesh = None if options.mesh is None else mesh_of(options.mesh)
     begin = perf_counter()

@@ -15,10 +15,11 @@ from graphls import Mesh, nn
 from graphls.cli.main import main
 from graphls.compat.hook.script import run_script
 from graphls.runtime.simulation import TrainingStep, simulated
-from graphls.runtime.xla.analysis import Analysis, analysed
+from graphls.runtime.xla.analysis import Analysis
 from graphls.runtime.xla.collectives import SLICED, collectives
 from graphls.runtime.xla.instructions import Instructions
 from graphls.runtime.xla.liveness import live_at_peak
+from graphls.runtime.xla.stage_analysis import analysed
 
 pytest.importorskip("jax")
 

@@ -12,7 +12,8 @@ import graphls
 from graphls import Mesh, nn
 from graphls.cli.main import main
 from graphls.runtime.simulation import TrainingStep, simulated
-from graphls.runtime.xla.analysis import Analysis, analysed
+from graphls.runtime.xla.analysis import Analysis
+from graphls.runtime.xla.stage_analysis import analysed
 
 pytest.importorskip("jax")
 

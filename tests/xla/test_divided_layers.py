@@ -13,9 +13,9 @@ import pytest
 import graphls
 from graphls import Mesh, nn, ops
 from graphls.runtime.target import ExecutionTarget
-from graphls.runtime.xla.analysis import analysed
 from graphls.runtime.xla.collectives import Collective, collectives
 from graphls.runtime.xla.instructions import Instructions
+from graphls.runtime.xla.stage_analysis import analysed
 
 pytest.importorskip("jax")
 

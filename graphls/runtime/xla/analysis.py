@@ -106,23 +106,17 @@ class Simulated(Program):
             return self._lowered().compile(self.options)
 
 
-def analysed(graph: Graph) -> Analysis:
-    """The analysis of a graph on its mesh, in segments or not; raises GraphValueError where it has no mesh."""
-    if graph.mesh is None:
-        raise GraphValueError("The step has no mesh; say --mesh data=64,model=8, or compile it for one.")
+def analysed_segments(graph: Graph, mesh: Mesh) -> Analysis:
+    """The analysis of a graph without stages, in segments or not; raises GraphValueError where XLA takes nothing."""
     segments = plan_of(graph).segments
-    if any(segment.stage is not None for segment in segments):
-        from graphls.runtime.xla.stage_analysis import analysed_stages
-
-        return analysed_stages(graph, graph.mesh)
-    own = [_of_segment(segment.graph, graph.mesh) for segment in segments if segment.engine == "xla"]
+    own = [_of_segment(segment.graph, mesh) for segment in segments if segment.engine == "xla"]
     if not own:
         raise GraphValueError("XLA takes no part of the step, so there is nothing to simulate.")
     others = [segment.graph.nodes for segment in segments if segment.engine != "xla"]
     largest = max(own, key=lambda each: each.temporaries)
     return Analysis(
         flattened(graph),
-        graph.mesh,
+        mesh,
         sum(each.arguments for each in own),
         sum(each.results for each in own),
         largest.temporaries,

@@ -1,4 +1,4 @@
-"""What the stages of a pipeline need: each task is analysed, and their schedule says what lies in memory beside it."""
+"""What a step needs on each device: of the stages of a pipeline, their schedule says what lies beside each task."""
 
 from __future__ import annotations
 
@@ -7,14 +7,23 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
+from graphls.base.errors import GraphValueError
 from graphls.ir.graph import Graph, Node, Value, definers
 from graphls.ir.indices import host_indices
 from graphls.ir.plan import Plan, Segment, flattened, plan_of
 from graphls.ir.sharding import STAGE, Mesh, local_type
-from graphls.runtime.xla.analysis import Analysis, Live, Simulated, TaskCost, analysis_of
+from graphls.runtime.xla.analysis import Analysis, Live, Simulated, TaskCost, analysed_segments, analysis_of
 from graphls.runtime.xla.collectives import SEND, Collective
 from graphls.runtime.xla.library import load_jax
 from graphls.runtime.xla.placement import Placement
+
+
+def analysed(graph: Graph) -> Analysis:
+    """The analysis of a graph on its mesh, in segments or not; raises GraphValueError where it has no mesh."""
+    if graph.mesh is None:
+        raise GraphValueError("The step has no mesh; say --mesh data=64,model=8, or compile it for one.")
+    is_staged = any(segment.stage is not None for segment in plan_of(graph).segments)
+    return analysed_stages(graph, graph.mesh) if is_staged else analysed_segments(graph, graph.mesh)
 
 
 def analysed_stages(graph: Graph, mesh: Mesh) -> Analysis:
