@@ -46,6 +46,8 @@ step = compiled(cell, graphls.Mesh(model=2, data=4))
 noted("model", trained(step))
 load_param_into_net(cell, load_checkpoint("checkpoint"))
 noted("resumed", trained(step, STEPS // 2))
+staged = cell_of(seed=0, is_divided=True, parts=2)
+noted("stages", trained(compiled(staged, graphls.Mesh(data=2, stage=2, model=2))))
 noted("weight", float(np.square(next(iter(cell.get_parameters())).asnumpy()).sum()))
 """
 WRONG = """
@@ -57,6 +59,7 @@ x, y = batch(0)
 small = graphls.compile(graphls.nn.Dense(20, 2), x, engine="xla", mesh=graphls.Mesh(data=8))
 for wrong in (lambda: save_checkpoint(cell, "checkpoint", format="shards"), lambda: divided(x[:5], y),
               lambda: compiled(cell, graphls.Mesh(data=3)),
+              lambda: compiled(cell_of(parts=2), graphls.Mesh(stage=2, data=4)),
               lambda: small(x + NUMBER),
               lambda: graphls.ops.AllReduce()(graphls.Tensor(x)), lambda: communication.create_group("some", [0])):
     try:
@@ -85,16 +88,16 @@ def noted(out: str, name: str) -> list[Any]:
     return [json.loads(text) for text in re.findall(rf"@{name} (.*)", out)]
 
 
-def one_device() -> list[Row]:
+def one_device(parts: int = 0) -> list[Row]:
     """Losses, flags and scales of one process with one device."""
-    return trained(compiled(cell_of(seed=0), None))
+    return trained(compiled(cell_of(seed=0, parts=parts), None))
 
 
 def test_two_processes_train_as_one_device_does(tmp_path: Path) -> None:
     program = tmp_path / "train.py"
     program.write_text(START + NUMBERS + WRONG)
     processes = started(2, program)
-    alone = one_device()
+    alone, in_parts = one_device(), one_device(parts=2)
     both = ended(processes)
     assert [code for code, *_ in both] == [0, 0], both[0][2] + both[1][2]
     assert [flag for _, flag, _ in alone].count(True) == 1
@@ -102,11 +105,13 @@ def test_two_processes_train_as_one_device_does(tmp_path: Path) -> None:
         for name in ("data", "model"):
             (rows,) = noted(out, name)
             np.testing.assert_allclose(rows, alone, rtol=1e-5, equal_nan=True, err_msg=f"{name} of process {number}")
+        np.testing.assert_allclose(noted(out, "stages")[0], in_parts, rtol=1e-5, equal_nan=True)
         np.testing.assert_allclose(noted(out, "resumed")[0], alone[STEPS // 2 :], rtol=1e-5, equal_nan=True)
-        disk, shape, count, other, reduced, group = noted(out, "error")
+        disk, shape, count, stages, other, reduced, group = noted(out, "error")
         assert "the disk is full" in disk and ("Process 1 could not save its shards" in disk) == (number == 0)
         assert "not f32[5,20]; give all processes that, or each its own part, of the shape (16, 20)" in str(shape)
         assert "A mesh of 3 devices cannot be divided among 2 processes; each has the same number" in str(count)
+        assert "Each process has devices of all stages of a pipeline, and in this mesh" in stages
         assert "f32[32/data,20] is complete, and process 1 gives another one than process 0" in other
         assert "all_reduce is for ranks of MPI" in str(reduced) and "create_group is for ranks of MPI" in str(group)
         assert noted(out, "alone") == [20.0 * (number + 1)]

@@ -19,14 +19,20 @@ ROWS, STEPS, SPOILED = 32, 8, 3
 Row = tuple[float, bool, float]
 
 
-def cell_of(seed: int = 1, is_divided: bool = False) -> nn.TrainOneStepWithLossScaleCell:
-    """A step with loss scaling of two layers, whose weights the mesh axis "model" may divide."""
+def cell_of(seed: int = 1, is_divided: bool = False, parts: int = 0) -> nn.TrainOneStepWithLossScaleCell:
+    """A step with loss scaling of two layers, whose weights the mesh axis "model" may divide.
+
+    With `parts` of a batch they are two stages of a pipeline.
+    """
     graphls.set_seed(seed)
     net = nn.SequentialCell(nn.Dense(20, 64), nn.ReLU(), nn.Dense(64, 8))
     if is_divided:
         net[0].weight.sharding, net[0].bias.sharding = ("model", None), ("model",)
         net[2].weight.sharding = (None, "model")
-    loss = nn.WithLossCell(net, nn.SoftmaxCrossEntropyWithLogits(sparse=True, reduction="mean"))
+    loss: nn.Cell = nn.WithLossCell(net, nn.SoftmaxCrossEntropyWithLogits(sparse=True, reduction="mean"))
+    if parts:
+        net[0].pipeline_stage, net[2].pipeline_stage = 0, 1
+        loss = nn.GradAccumulationCell(loss, parts)
     optimizer = nn.Adam(net.trainable_params(), 0.01)
     return nn.TrainOneStepWithLossScaleCell(loss, optimizer, nn.DynamicLossScaleUpdateCell(2.0**10, 2, 3))
 

@@ -29,8 +29,17 @@ class Crossing(XlaBuffer):
             return self.array
         if place not in self.copies:
             with jax.enable_x64(True):
-                self.copies[place] = jax.device_put(self.array, place)
+                self.copies[place] = _moved(jax, self.array, place)
         return self.copies[place]
+
+
+def _moved(jax: Any, array: Any, place: Any) -> Any:
+    """An array on the devices of another stage; of several processes each moves the parts that it has."""
+    if array.is_fully_addressable:
+        return jax.device_put(array, place)
+    partners = dict(zip(array.sharding.mesh.devices.flat, place.mesh.devices.flat, strict=True))
+    parts = [jax.device_put(shard.data, partners[shard.device]) for shard in array.addressable_shards]
+    return jax.make_array_from_single_device_arrays(array.shape, place, parts)
 
 
 Cells = Mapping[Value, Crossing]

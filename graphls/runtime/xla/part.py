@@ -87,7 +87,9 @@ class XlaPart(BoundStates):
         ends = {*context.plan.graph.outputs}
         self.own_results = {v: cell for cell, v in results if v not in elsewhere or v in ends - shared.keys()}
         self.takes_turns = self.placement.divides_cpu
-        may_run_on = segment.stage is not None and not (graph.writes or self.program.keeps_states or self.takes_turns)
+        may_run_on = segment.stage is not None and not (
+            graph.writes or self.program.keeps_states or self.takes_turns or self.peers
+        )
         self.waits = not may_run_on
         self.forget_bindings()
         renew_after_fork(self)

@@ -17,7 +17,7 @@ from graphls.runtime.xla.library import devices_of, load_jax
 class Placement:
     """The devices of a graph, or those of one stage of a pipeline, and the sharding of JAX for each of its values.
 
-    Raises GraphRuntimeError for a stage on a mesh of several processes.
+    Raises GraphRuntimeError where the stages of a mesh belong to different processes.
     """
 
     def __init__(self, graph: Graph, device: str | Cuda, stage: int | None = None) -> None:
@@ -25,8 +25,9 @@ class Placement:
         sizes = {} if mesh is None else dict(mesh.sizes)
         grid = np.array(devices_of(device, prod(sizes.values())), dtype=object).reshape(tuple(sizes.values()))
         if stage is not None:
-            _require_one_process(grid)
-            grid = np.take(grid, stage, list(sizes).index(STAGE))
+            axis = list(sizes).index(STAGE)
+            _require_own_stages(grid, axis)
+            grid = np.take(grid, stage, axis)
             del sizes[STAGE]
         devices = self.devices = list(np.ravel(np.asarray(grid, dtype=object)))
         self.mesh: Any = None
@@ -72,7 +73,9 @@ class Placement:
         return self.jax.sharding.NamedSharding(self.mesh, spec)
 
 
-def _require_one_process(grid: Any) -> None:
-    if len({device.process_index for device in grid.flat}) > 1:
-        text = "The stages of a pipeline run in one process, and the devices of this mesh belong to several"
-        raise GraphRuntimeError(f"{text}; use a mesh without the axis {STAGE!r}, such as data and model.")
+def _require_own_stages(grid: Any, axis: int) -> None:
+    """Raise GraphRuntimeError where a process would send to the stage of another one."""
+    owners = np.vectorize(lambda device: device.process_index)(np.moveaxis(grid, axis, 0))
+    if (owners != owners[0]).any():
+        text = "Each process has devices of all stages of a pipeline, and in this mesh stages are of different processes"
+        raise GraphRuntimeError(f"{text}; write an axis that divides the batch first, like Mesh(data=2, stage=4).")
