@@ -19,22 +19,22 @@ from graphls.cli.quantities import BYTES, SECONDS, quantity
 from graphls.compat.hook.script import run_script
 from graphls.distributed.cost import Network
 from graphls.inspect.profile.texts import milliseconds
-from graphls.ir.graph import PHASES, Graph, walk
+from graphls.ir.graph import PHASES, Graph
 from graphls.ir.sharding import Mesh
 from graphls.passes.distributed.shardings import Shardings
 from graphls.passes.distributed.stages import Stages
 from graphls.runtime.context import force_device, forced_device
 from graphls.runtime.simulation import TrainingStep, simulated
 from graphls.runtime.target import ExecutionTarget
-from graphls.runtime.xla.collectives import Collective, sliced_as
+from graphls.runtime.xla.collectives import SLICED, Collective, sliced_as
 
 if TYPE_CHECKING:
     from graphls.runtime.xla.analysis import Analysis
 
 HEADER = ("collective", "along", "of devices", "times", "arrays", "a device sends", "time")
 
-HALVES = (
-    "XLA computes 16-bit floats of a CPU in 32 bits, so that their temporary values and collectives count up to twice."
+INFERRED = (
+    "reduce-scatter is inferred: XLA for a CPU has an all-reduce of which each device reads only its part, 'sliced'."
 )
 REPEATED = 1.25
 """The multiple of its share of all operations from which on it is said that devices repeat some."""
@@ -157,14 +157,24 @@ def _lines(analysis: Analysis, machine: Machine) -> Iterator[str]:
     yield from Table(HEADER, list(_collectives(analysis, machine)), texts=2).lines()
     yield ""
     yield from _time(analysis, machine)
-    if any(value.type.dtype.is_half for node in walk(analysis.graph) for value in node.outputs):
-        yield HALVES
+    yield from _notes(analysis)
     if analysis.elsewhere:
         names = ", ".join(dict.fromkeys(node.primitive.name for node in analysis.elsewhere))
         yield f"Other engines run {len(analysis.elsewhere)} nodes, which do not count: {names}."
     if machine.memory and analysis.memory > machine.memory:
         yield ""
         yield from advice(analysis, machine.memory)
+
+
+def _notes(analysis: Analysis) -> Iterator[str]:
+    """Where the program of a CPU differs from that of an accelerator."""
+    if any(each.kind == SLICED for each in analysis.collectives):
+        yield INFERRED
+    arrays = sum(each.size * each.times for each in analysis.collectives if each.is_widened)
+    live = sum(each.size for each in analysis.live if each.is_widened)
+    if arrays or live:
+        where = f"{size(arrays)} of the arrays of collectives and {size(live)} of what is live at the peak"
+        yield f"16-bit floats in 32 bits, as XLA computes them on a CPU, are {where}: half as much in 16 bits."
 
 
 def _memory(analysis: Analysis) -> Iterator[tuple[str, str]]:

@@ -42,6 +42,8 @@ first, second = nn.Dense({INPUTS}, {HIDDEN}, has_bias=False), nn.Dense({HIDDEN},
 if "columns" in sys.argv:
     first.weight.sharding, second.weight.sharding = ("model", None), (None, "model")
 net = nn.SequentialCell(first, nn.ReLU(), second)
+if "half" in sys.argv:
+    net.to_float(graphls.float16)
 train = nn.TrainOneStepCell(nn.WithLossCell(net, nn.MSELoss()), nn.Momentum(net.trainable_params(), 0.1, 0.9))
 x, y = np.zeros(({ROWS}, {INPUTS}), np.float32), np.zeros(({ROWS}, {OUTPUTS}), np.float32)
 step = graphls.compile(train, x, y)
@@ -173,6 +175,19 @@ def test_the_command_prints_memory_communication_and_time(script: str, capsys: p
     assert "A step takes " in out and " lacks " not in out
 
 
+def test_figures_of_a_cpu_that_differ_from_those_of_accelerators_say_so(
+    script: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Gradients of weights in float16 are reduced in 32 bits; those of float32 are what they are."""
+    for arguments, inferred, halves in (([], False, False), (["half"], False, True), (["half", "2"], True, True)):
+        zero = arguments[1:] or ["0"]
+        assert main(["simulate", "--mesh", "data=8", "--zero", *zero, script, *arguments]) == 0
+        out = capsys.readouterr().out
+        assert ("reduce-scatter is inferred" in out, "16-bit floats in 32 bits" in out) == (inferred, halves)
+        if halves:
+            assert f"are {WEIGHTS // 1024:.1f} KiB of the arrays of collectives and " in out
+
+
 def test_a_layout_that_does_not_fit(script: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", "--mesh", "data=8", "--memory", "1kB", script]) == 0
     out = capsys.readouterr().out
@@ -220,6 +235,43 @@ def test_advice_says_why_new_states_lie_beside_old_ones(tmp_path: Path, capsys: 
     assert re.search(r"MiB by gather_gradient at .*embed.py:14 \(backward\): ", out)
     assert "global_step: i32[1], 4 B\n" in out and "table: f32[100000,8], 3.1 MiB; data could divide it\n" in out
     assert "values of the forward that the backward reads" not in out
+
+
+DEEP = """
+import sys
+import numpy as np
+import graphls
+from graphls import nn, ops
+
+class Layer(nn.Cell):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Dense(64, 256), nn.Dense(256, 64)
+
+    def construct(self, x):
+        return x + self.second(ops.gelu(self.first(x)))
+
+net = nn.SequentialCell(*(Layer() for _ in range(8)))
+if "recompute" in sys.argv:
+    for layer in net:
+        layer.recompute()
+train = nn.TrainOneStepCell(nn.WithLossCell(net, nn.MSELoss()), nn.Adam(net.trainable_params(), 1e-3))
+x = np.zeros((2048, 64), np.float32)
+graphls.compile(train, x, x)
+"""
+
+
+def test_what_the_advice_says_helps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    script = tmp_path / "deep.py"
+    script.write_text(DEEP)
+    assert main(["simulate", "--mesh", "data=8", "--memory", "5MB", str(script)]) == 0
+    advice = capsys.readouterr().out.partition(" lacks ")[2]
+    whole = analysis_of(str(script), Mesh(data=8))
+    saved = (whole.arguments - analysis_of(str(script), Mesh(data=8), 1).arguments) / 2**20
+    assert f"zero=1 would divide the states of optimizers, by 'data' and save up to {saved:.1f} MiB." in advice
+    assert re.search(r"MiB by matmul at .*deep.py:\d+ \(forward\): 8 values", advice)
+    assert "are values of the forward that the backward reads: `recompute()` of the cells that repeat" in advice
+    assert analysis_of(str(script), Mesh(data=8), arguments=("recompute",)).temporaries < whole.temporaries / 3
 
 
 @pytest.mark.parametrize(

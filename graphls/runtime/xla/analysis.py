@@ -30,11 +30,15 @@ QUICK = {"xla_backend_optimization_level": 0}
 
 @dataclass(frozen=True)
 class Live:
-    """A value at the moment when the temporary values need most memory: its bytes on a device, its type and node."""
+    """A value at the moment when the temporary values need most memory: its bytes on a device, its type and node.
+
+    `is_widened` says whether it has 16-bit floats in 32 bits.
+    """
 
     size: int
     type: str
     node: Node | None
+    is_widened: bool = False
 
 
 @dataclass(frozen=True)
@@ -158,7 +162,7 @@ def _live(instructions: Instructions) -> Iterator[Live]:
     for each in live_at_peak(instructions):
         values = [own[name] for name in each.operands] if len(each.arrays) > 1 else [each]
         values = values if len(values) == len(each.arrays) else [each]
-        yield from (Live(value.size, value.shape.partition("{")[0], value.node) for value in values)
+        yield from (Live(v.size, v.shape.partition("{")[0], v.node, v.is_widened) for v in values)
 
 
 def _repeated(instructions: Instructions) -> float:

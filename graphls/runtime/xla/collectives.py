@@ -39,7 +39,8 @@ _SLICES = frozenset(("dynamic-slice", "slice"))
 class Collective:
     """A collective: its kind, the mesh axes along which `devices` exchange, and the bytes of the whole array of each.
 
-    `times` is how often a step runs it, `node` whose computation it belongs to.
+    `times` is how often a step runs it, `node` whose computation it belongs to, and `is_widened` says whether it has
+    16-bit floats in 32 bits.
     """
 
     kind: str
@@ -48,6 +49,7 @@ class Collective:
     size: int
     times: int
     node: Node | None
+    is_widened: bool = False
 
     @property
     def sent(self) -> int:
@@ -72,7 +74,7 @@ def collectives(instructions: Instructions, mesh: Mesh) -> Iterator[Collective]:
             for own, size in _sizes(instruction, kind, instructions.of(name), instructions).items():
                 size *= devices if kind == "reduce-scatter" else 1
                 if axes and size:
-                    yield Collective(own, axes, devices, size, times, instruction.node)
+                    yield Collective(own, axes, devices, size, times, instruction.node, instruction.is_widened)
 
 
 def _sizes(

@@ -54,6 +54,12 @@ class Instruction:
         return [(tuple(map(int, filter(None, sizes.split(",")))), int(bits or 8)) for _, bits, sizes in arrays]
 
     @property
+    def is_widened(self) -> bool:
+        """Whether it has 16-bit floats of the graph in 32 bits."""
+        values = () if self.node is None else self.node.outputs
+        return bool(values) and all(v.type.dtype.is_half for v in values) and self.shape.lstrip("(").startswith("f32[")
+
+    @property
     def index(self) -> int | None:
         """The index of the element that it takes from a tuple."""
         index = _INDEX.search(self.attributes) if self.operation == "get-tuple-element" else None
