@@ -15,6 +15,7 @@ import pytest
 import graphls
 from graphls import Mesh, Tensor, nn, ops
 from graphls.runtime.xla.part import XlaPart
+from graphls.runtime.xla.program import PARTS
 
 pytest.importorskip("jax")
 
@@ -273,6 +274,12 @@ def test_a_mesh_of_more_devices_than_there_are_says_how_to_get_them(monkeypatch:
     monkeypatch.delattr("jaxlib.xla_client.make_cpu_client")
     with pytest.raises(graphls.ir.errors.GraphRuntimeError, match="16 are needed; JAX divides a CPU once in a process"):
         graphls.compile(cell, x, engine="xla", mesh=Mesh(data=16))
+
+
+def test_options_that_an_older_version_of_xla_does_not_have_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(PARTS, "xla_cpu_of_a_later_version", True)
+    cell, x = nn.Dense(2, 3, "ones", has_bias=False), np.ones((16, 2), np.float32)
+    assert graphls.compile(cell, x, engine="xla", mesh=EIGHT)(x).asnumpy().tolist() == [[2.0] * 3] * 16
 
 
 def test_a_mesh_that_no_cpu_can_be_divided_for_is_an_error_at_once() -> None:

@@ -107,7 +107,7 @@ class Simulated(Program):
     def _opened(self) -> Any:
         self.options = self.options | QUICK
         with self.jax.enable_x64(True):
-            return self._lowered().compile(self.options)
+            return self._compiled()
 
 
 def analysed_segments(graph: Graph, mesh: Mesh) -> Analysis:

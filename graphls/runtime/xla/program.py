@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
@@ -76,7 +77,7 @@ class Program:
             if cached is not None:
                 self.checks = cached.checks
                 return cached.program
-            program = self._lowered().compile(self.options)
+            program = self._compiled()
         entry.write(Compiled(program, self.checks))
         return program
 
@@ -99,6 +100,18 @@ class Program:
         """The shardings of the results."""
         places = self.compiled.output_shardings[-len(self.graph.outputs) :] if self.graph.outputs else ()
         return dict(zip(self.graph.outputs, places, strict=True))
+
+    def _compiled(self) -> Any:
+        """The program, without those options for a CPU that this version of XLA does not have."""
+        lowered, options = self._lowered(), dict(self.options)
+        while True:
+            try:
+                return lowered.compile(options)
+            except self.jax.errors.JaxRuntimeError as error:
+                unknown = re.search(r"No such compile option: '(\w+)'", str(error))
+                if unknown is None or unknown[1] not in PARTS:
+                    raise
+                del options[unknown[1]]
 
     def _facts(self) -> dict[str, object]:
         """What the program depends on besides its graph and devices."""
