@@ -32,11 +32,6 @@ def mesh_of_devices(count: int, stages: int = 1) -> Mesh:
     return Mesh(**stage, **{f"d{number}": size for number, size in enumerate(factors or [1])})
 
 
-def dividing_axes(mesh: Mesh) -> tuple[str, ...]:
-    """The axes of a mesh that divide values: all but that of the stages of a pipeline."""
-    return tuple(name for name in mesh.names if name != STAGE)
-
-
 def axes_of_slices(mesh: Mesh, counts: Sequence[int], what: str = "A strategy") -> tuple[tuple[str, ...], ...]:
     """The mesh axes of dimensions that are cut into so many slices each: in order, the first free ones that do.
 
@@ -47,13 +42,14 @@ def axes_of_slices(mesh: Mesh, counts: Sequence[int], what: str = "A strategy") 
         >>> axes_of_slices(mesh_of_devices(8), (4, 1, 2))
         (('d0', 'd1'), (), ('d2',))
     """
-    free = [name for name in dividing_axes(mesh) if mesh.sizes[name] > 1]
+    grid = mesh.of_stage
+    free = [name for name in grid.names if grid.sizes[name] > 1]
     result = []
     for count in counts:
-        names = first_axes(mesh, free, count)
+        names = first_axes(grid, free, count)
         if names is None:
             text = f"{what} cuts dimensions into {' x '.join(map(str, counts))} slices"
-            devices = f"{mesh.size // mesh.stages} devices{' of a stage' if mesh.stages > 1 else ''}"
+            devices = f"{grid.size} devices{' of a stage' if mesh.stages > 1 else ''}"
             raise GraphValueError(f"{text}, which the {devices} of {mesh} cannot take.")
         free = [name for name in free if name not in names]
         result.append(names)

@@ -16,7 +16,7 @@ from graphls.frontend.tensors.pytree import leaves, rebuild
 from graphls.frontend.tensors.tensor import is_tensor
 from graphls.frontend.trace.tracer import current_tracer
 from graphls.ir.sharding import Mesh, Sharding
-from graphls.ir.slices import axes_of_slices, dividing_axes, first_axes
+from graphls.ir.slices import axes_of_slices, first_axes
 from graphls.ops.operands import apply, tensor_of
 
 Names = tuple[tuple[str, ...], ...]
@@ -182,7 +182,7 @@ class Strategy:
         result: list[tuple[str, ...]] = []
         for names, count in zip(own, counts, strict=True):
             occupied = {name for each in result for name in each}
-            others = (name for name in dividing_axes(mesh) if name not in reserved and name not in occupied)
+            others = (name for name in mesh.of_stage.names if name not in reserved and name not in occupied)
             first = names if mesh.parts(names) == count else first_axes(mesh, (*names, *others), count)
             if first is None:
                 text = f"The out_strategy {self.results!r} of {self.subject} needs more devices than {mesh} has"

@@ -20,7 +20,7 @@ from graphls.distributed.world import (
     stages_driven,
     world,
 )
-from graphls.ir.slices import dividing_axes, mesh_of_devices
+from graphls.ir.slices import mesh_of_devices
 from graphls.runtime.context.device_layout import DATA_PARALLEL, FULL_BATCH, ONE_DEVICE, DeviceLayout
 from graphls.runtime.context.keys import mindspore_settings, require_known
 
@@ -203,7 +203,7 @@ def _layout_of(
 ) -> DeviceLayout:
     """The layout of so many devices; each call of a cell asks for it, so it is the same object."""
     mesh = mesh_of_devices(count, stages)
-    return DeviceLayout(mesh, zero, "+".join(dividing_axes(mesh)), strategy, least)
+    return DeviceLayout(mesh, zero, "+".join(mesh.of_stage.names), strategy, least)
 
 
 def _dataset_strategy() -> str | tuple[tuple[int, ...], ...]:
