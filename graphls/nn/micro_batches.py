@@ -59,6 +59,9 @@ class GradAccumulationCell(_MicroBatches):
         Tensor(shape=[], dtype=Float32, value=5.0)
     """
 
+    _adds_gradients = True
+    """Whether parameters `accu_grads.<name>` of a step have the sums of the gradients, as in MindSpore."""
+
     def __init__(self, network: Cell, micro_size: int) -> None:
         super().__init__(network, micro_size, "micro_size")
         self.micro_size = self._count

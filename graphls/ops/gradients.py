@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from graphls.base.errors import GraphTypeError, GraphValueError
 from graphls.frontend.registry import compiler
-from graphls.frontend.tensors.parameter import Parameter
+from graphls.frontend.tensors.parameter import Parameter, ParameterTuple
 from graphls.frontend.tensors.pytree import leaves, rebuild
 from graphls.frontend.tensors.tensor import Symbol, TensorLike, is_tensor
 from graphls.frontend.trace.custom_gradient import with_custom_gradient
@@ -113,6 +113,7 @@ class GradOperation:
             if not self.get_all:
                 positions = [] if self.get_by_list else positions[:1]
             _, by_input, by_weight = gradient(running_tracer(), fn, args, positions, parameters, sensitivity)
+            _accumulate(fn, parameters, by_weight)
             listed = by_weight[0] if isinstance(weights, Parameter) else tuple(by_weight)
             if self.get_by_list:
                 return (tuple(by_input), listed) if self.get_all else listed
@@ -133,6 +134,24 @@ def _with_named_sensitivity(function: Callable[..., Any]) -> Callable[..., Any]:
         return function(*inputs, *((options.pop("sens"),) if "sens" in options else ()), **options)
 
     return call
+
+
+def _accumulate(fn: Any, parameters: Sequence[Parameter], gradients: Sequence[Any]) -> None:
+    """Let parameters `accu_grads.<name>` of the running cell have the gradients of a network on parts of a batch.
+
+    MindSpore's compiler adds the gradients of each part to them; a step of a script reads them, and sets them to zero
+    behind that. So they are no states: what a step writes there ends with it.
+    """
+    tracer = running_tracer()
+    own = getattr(tracer.here.cell, "accu_grads", None)
+    cells = fn.cells_and_names() if hasattr(fn, "cells_and_names") else ()
+    if isinstance(own, ParameterTuple) and any(getattr(cell, "_adds_gradients", False) for _, cell in cells):
+        of_name = {parameter.name: parameter for parameter in own}
+        for parameter, value in zip(parameters, gradients, strict=True):
+            accumulator = of_name.get(f"accu_grads.{parameter.name}")
+            if accumulator is not None and accumulator not in tracer.states:
+                tracer.scratches.add(accumulator)
+                tracer.write(accumulator, value)
 
 
 def _trainable(fn: Any) -> tuple[Parameter, ...]:

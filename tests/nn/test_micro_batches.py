@@ -187,3 +187,66 @@ def test_gradients_of_functions_are_divided_by_their_scale() -> None:
     for wrong, error in (("4", TypeError), (graphls.Tensor([1.0, 2.0]), ValueError)):
         with pytest.raises(error, match="scale_sense of PipelineGradReducer"):
             nn.PipelineGradReducer(optimizer.parameters, wrong)  # type: ignore[arg-type]
+
+
+class WithAccumulators(nn.TrainOneStepWithLossScaleCell):
+    """A step as scripts write it: MindSpore's compiler adds the gradients of the parts to `accu_grads.<name>`."""
+
+    def __init__(self, network: nn.Cell, optimizer: Any, scale: float, micro_size: int) -> None:
+        super().__init__(network, optimizer, graphls.Tensor(scale))
+        self.accu_grads = self.weights.clone(prefix="accu_grads", init="zeros")
+        self.micro_size = micro_size
+
+    def construct(self, *inputs: Any) -> Any:
+        loss = self.network(*inputs)
+        status, scale = self.start_overflow_check(loss, self.scale_sense)
+        filled = ops.ones_like(loss) * ops.cast(scale, loss.dtype)
+        grads = self.grad(self.network, self.weights)(*inputs, filled / self.micro_size)
+        grads = tuple(self.taken(scale, *pair) for pair in zip(grads, self.accu_grads, strict=True))
+        overflow = self.get_overflow_status(status, grads)
+        if not overflow:
+            loss = ops.depend(loss, self.optimizer(grads))
+        return loss, overflow
+
+    def taken(self, scale: Any, grad: Any, accumulator: Any) -> Any:
+        """What the accumulator has after this gradient; it is zeros again behind that."""
+        total = ops.depend(accumulator, grad) * ops.reciprocal(scale)
+        return ops.depend(total, ops.assign(accumulator, ops.zeros_like(accumulator)))
+
+
+@pytest.mark.parametrize("backend", ["numpy", "onnxruntime"])
+def test_accumulators_of_scripts_have_the_sums_over_the_parts(backend: str) -> None:
+    _, grads = expected()
+    net, network = parts()
+    cell = WithAccumulators(nn.PipelineCell(network, 4), nn.SGD(net.trainable_params(), 1.0), 2.0**10, 4)
+    step = graphls.compile(cell, X, Y, backend=backend)
+    assert not any("accu_grads" in state.name for state in step.graph.states)
+    broken = X.copy()
+    broken[5] = np.inf
+    (_, overflow), steps = changes(net, lambda: step(broken, Y))
+    assert bool(overflow) and not any(change.any() for change in steps)
+    (_, overflow), steps = changes(net, lambda: step(X, Y))
+    assert not bool(overflow)
+    for change, grad in zip(steps, grads, strict=True):
+        np.testing.assert_allclose(change, grad, rtol=1e-3, atol=1e-6)
+
+
+def test_accumulators_of_a_network_without_parts_are_states_of_the_script() -> None:
+    class Accumulating(nn.Cell):
+        def __init__(self, network: nn.Cell, weights: Any) -> None:
+            super().__init__()
+            self.network, self.weights = network, graphls.ParameterTuple(weights)
+            self.accu_grads = self.weights.clone(prefix="accu_grads", init="zeros")
+            self.grad = ops.GradOperation(get_by_list=True)
+
+        def construct(self, *inputs: Any) -> Any:
+            grads = self.grad(self.network, self.weights)(*inputs)
+            return tuple(ops.assign_add(a, g) for a, g in zip(self.accu_grads, grads, strict=True))
+
+    _, grads = expected()
+    net, network = parts()
+    cell = Accumulating(network, net.trainable_params())
+    for _ in range(2):
+        cell(graphls.Tensor(X), graphls.Tensor(Y))
+    for accumulator, grad in zip(cell.accu_grads, grads, strict=True):
+        np.testing.assert_allclose(accumulator.asnumpy(), 2 * grad, rtol=1e-4, atol=1e-6)

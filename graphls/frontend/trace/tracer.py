@@ -94,6 +94,8 @@ class Tracer:
     states: dict[Parameter, Value] = field(default_factory=dict)
     written: dict[Parameter, Value] = field(default_factory=dict)
     writes: list[tuple[Parameter, Value]] = field(default_factory=list)
+    scratches: set[Parameter] = field(default_factory=set)
+    """Parameters that do not outlive this step, like those of class `Scratch`."""
     windows: dict[Any, Value] = field(default_factory=dict)
     sites: Iterator[int] = field(default_factory=count)
     """Numbers of random call sites."""
@@ -214,7 +216,7 @@ class Tracer:
 
     def state(self, parameter: Parameter) -> Value:
         """The state of a parameter, as it is before the step."""
-        if isinstance(parameter, Scratch):
+        if isinstance(parameter, Scratch) or parameter in self.scratches:
             return self.zeros(parameter.type)
         if parameter not in self.states:
             name = self.builder.names.fresh(parameter.name)
