@@ -69,7 +69,8 @@ class Parameter(DeviceSettings, Tensor):
     `name` is the name in the graph; a cell that the parameter becomes part of sets it to the path of its
     attribute. `requires_grad` says whether `trainable_params` lists it. Inside `construct` a parameter is read
     by using it and written by `ops.assign` or by assigning to the cell's attribute. The other arguments are those of
-    MindSpore for several devices, and change nothing.
+    MindSpore for several devices: with `parallel_optimizer=False` they do not divide the parameter, with
+    `layerwise_parallel` ranks do not reduce its gradient, and the rest changes nothing.
 
     Raises GraphTypeError for a value, a name or a flag of another type, GraphValueError for a `bool` and for a name
     that cannot be one.

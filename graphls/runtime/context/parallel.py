@@ -1,4 +1,4 @@
-"""Settings of data-parallel training, with MindSpore's names and defaults."""
+"""Settings of parallel training, with MindSpore's names and defaults."""
 
 from __future__ import annotations
 

@@ -34,10 +34,10 @@ def analysed_stages(graph: Graph, mesh: Mesh) -> Analysis:
         schedule.run(segment)
     stages = schedule.stages
     number = max(stages, key=lambda stage: stages[stage].memory)
-    own, whole = stages[number], flattened(graph)
+    own, flat = stages[number], flattened(graph)
     costs = [cost for cost in schedule.costs if cost.stage == number]
     return Analysis(
-        whole.replace(states=tuple(own.states)),
+        flat.replace(states=tuple(own.states)),
         mesh,
         own.arguments,
         0,
