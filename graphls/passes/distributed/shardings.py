@@ -183,7 +183,8 @@ class _Stating(Rewriter):
     # -- the sweep ------------------------------------------------------------------------------------------------
 
     def visit(self, node: Node) -> Node | Sequence[Value]:
-        if self.policy.zero >= 2 and not self.of_gradient.keys().isdisjoint(node.outputs):
+        is_stated = self.policy.zero >= 2 or self.mesh.stages > 1
+        if is_stated and not self.of_gradient.keys().isdisjoint(node.outputs):
             self.e.append(node)
             return tuple(map(self.reduced, node.outputs))
         if self.parameter and node.phase == "forward" and not self.parameter.keys().isdisjoint(node.inputs):
@@ -191,10 +192,16 @@ class _Stating(Rewriter):
         return node
 
     def reduced(self, gradient: Value) -> Value:
-        """A gradient divided as the states of the optimizer are."""
+        """A gradient divided as the states of the optimizer are, in stages without that as its parameter is.
+
+        A stage keeps sums of gradients from one part of a batch to the next, for which XLA must not choose another way.
+        """
         state = self.of_gradient.get(gradient)
-        may_divide = state is not None and self.may_divide(state)
-        sharding = self.divided(state, state.sharding) if state is not None and may_divide else None
+        if state is None:
+            return gradient
+        may_divide = self.policy.zero >= 2 and self.may_divide(state)
+        own = self.mapping.get(state, state).sharding
+        sharding = self.divided(state, state.sharding) if may_divide else own if self.mesh.stages > 1 else None
         return gradient if sharding is None else self.sharded(gradient, sharding)
 
     def reading(self, node: Node) -> Node | Sequence[Value]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import groupby
+from typing import Any
 
 from graphls.base.errors import GraphRuntimeError, GraphValueError
 from graphls.ir.graph import Graph, Node, Value, Write, definers, walk, with_edges
@@ -152,14 +153,27 @@ class _Sums(Rewriter):
             return node
         pairs = sorted(zip(leaves, makers, strict=True), key=_turn)
         stages = [list(several) for _, several in groupby(pairs, key=lambda pair: pair[1].stage)]
-        return [reduce(self.e.add, map(self.in_turn, stages))]
+        sharding = self.required(node.output)
+        return [reduce(self.e.add, (self.in_turn(several, sharding) for several in stages))]
 
-    def in_turn(self, pairs: Sequence[tuple[Value, Node]]) -> Value:
-        """The sum of the gradients of one stage, each added in the task of its part."""
-        total, _ = pairs[0]
-        for value, maker in pairs[1:]:
+    def required(self, value: Value) -> Mapping[str, Any] | None:
+        """The attributes of the `shard` that divides a sum, or its cast, if one does."""
+        readers = self.readers.get(value, [])
+        if len(readers) != 1 or value in self.ends:
+            return None
+        (reader,) = readers
+        if reader.primitive.result_sharding(reader.attrs) is not None:
+            return reader.attrs
+        return self.required(reader.output) if reader.primitive.name == "cast" else None
+
+    def in_turn(self, pairs: Sequence[tuple[Value, Node]], sharding: Mapping[str, Any] | None) -> Value:
+        """The sum of the gradients of one stage, each divided and added in the task of its part."""
+        total: Value | None = None
+        for value, maker in pairs:
             with self.e.at(maker, "backward") as e:
-                total = e.add(total, value)
+                own = value if sharding is None else e.shard(value, **sharding)
+                total = own if total is None else e.add(total, own)
+        assert total is not None
         return total
 
 

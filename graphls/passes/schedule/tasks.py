@@ -34,7 +34,8 @@ def with_parts(graph: Graph) -> Graph:
     inputs = frozenset(graph.inputs)
     parts: dict[Node, int] = {}
     for node in graph.nodes:
-        if node.primitive.on_host or not of_batch.isdisjoint(uses(node)):
+        # Copies of weights for a second run of the forward belong to the backward of their part, which waits for it.
+        if node.primitive.on_host or node.attrs.get("recompute") or not of_batch.isdisjoint(uses(node)):
             of_batch.update(node.outputs)
             if node.micro is not None and not (node.primitive.name == "slice" and inputs.issuperset(node.inputs)):
                 parts[node] = node.micro

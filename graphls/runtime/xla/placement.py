@@ -77,5 +77,5 @@ def _require_own_stages(grid: Any, axis: int) -> None:
     """Raise GraphRuntimeError where a process would send to the stage of another one."""
     owners = np.vectorize(lambda device: device.process_index)(np.moveaxis(grid, axis, 0))
     if (owners != owners[0]).any():
-        text = "Each process has devices of all stages of a pipeline, and in this mesh stages are of different processes"
+        text = "Each process has devices of all stages of a pipeline, and in this mesh stages are of different ones"
         raise GraphRuntimeError(f"{text}; write an axis that divides the batch first, like Mesh(data=2, stage=4).")
