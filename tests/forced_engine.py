@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from graphls import api
+from graphls.base.sharing.storage import array_in
 from graphls.inspect.testing import laws
 from graphls.ir.graph import Graph
 from graphls.runtime.target import ExecutionTarget
@@ -46,7 +47,7 @@ class ForcedEngine:
     def _run(self, otherwise: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
         def run(lowered: Any, graph: Graph, arrays: list[Any]) -> list[Any]:
             if is_taken(self.engine, graph):
-                return session_on(self.engine, graph).run(arrays)
+                return [array_in(result) for result in session_on(self.engine, graph).run(arrays)]
             return otherwise(lowered, graph, arrays)
 
         return run

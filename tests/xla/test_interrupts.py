@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ from graphls import Parameter, Tensor, nn
 from graphls.ir.errors import GraphRuntimeError
 from graphls.runtime.xla.call import ProgramCall
 from tests.interrupting import assert_steps_are_whole, signalled_at
+from tests.sharing.test_forks import in_child
 
 jax = pytest.importorskip("jax")
 
@@ -102,3 +104,46 @@ def test_a_forked_process_reads_states_and_says_why_it_cannot_step() -> None:
     assert os.waitpid(process, 0)[1] == 0
     step(X)
     assert (cell.total.asnumpy() == 2).all()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes do not fork here")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::RuntimeWarning")
+def test_forks_beside_threads_that_step_and_compile_say_why_they_cannot() -> None:
+    """Whatever a thread holds at the time of the fork, a child neither waits for it nor for the threads of XLA."""
+    _, step = stepped()
+    ended = threading.Event()
+
+    def work() -> None:
+        size = 1
+        while not ended.is_set():
+            step(X)
+            graphls.compile(lambda x: x + 1, np.ones(size, np.float32), engine="xla")
+            size += 1
+
+    def reasons() -> list[str]:
+        texts = []
+        for use in (lambda: step(X), stepped, lambda: step.repeated(2)(np.stack([X, X]))):
+            with pytest.raises(GraphRuntimeError) as caught:
+                use()
+            texts.append(str(caught.value))
+        return texts
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        for _ in range(3):
+            assert all("get_context('spawn')" in reason for reason in in_child(reasons))
+    finally:
+        ended.set()
+        thread.join()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes do not fork here")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::RuntimeWarning")
+def test_a_worker_of_a_dataset_says_why_it_cannot_step() -> None:
+    _, step = stepped()
+    step(X)
+    data = graphls.dataset.NumpySlicesDataset(np.stack([X, X]), ["x"], shuffle=False)
+    data = data.map(lambda x: step(x).asnumpy(), ["x"], num_parallel_workers=2, python_multiprocessing=True)
+    with pytest.raises(GraphRuntimeError, match="get_context\\('spawn'\\)"):
+        list(data.create_tuple_iterator(num_epochs=1))
