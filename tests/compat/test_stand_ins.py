@@ -234,11 +234,11 @@ def test_a_star_imports_all_names_that_mindspore_has(tmp_path: Path) -> None:
     text = "from mindspore.common.dtype import *\nTYPES = {float32: 4, complex64: 8}\nfrom mindspore.nn import *\n"
     module = loaded(tmp_path / "stars.py", text)
     assert [f"{found}" for found in module.TYPES] == ["Float32", repr(module.complex64)]
-    assert isinstance(module.PipelineGradReducer(3), module.Cell)
+    assert isinstance(module.DenseThor(3), module.Cell)
     text = "try:\n    from mindspore.nn import *\nexcept ImportError:\n    pass\n"
     guarded = loaded(tmp_path / "guarded_star.py", text)
-    assert hasattr(guarded, "Cell") and not hasattr(guarded, "PipelineGradReducer")
-    assert "PipelineGradReducer" not in importlib.import_module("mindspore.nn").__all__
+    assert hasattr(guarded, "Cell") and not hasattr(guarded, "DenseThor")
+    assert "DenseThor" not in importlib.import_module("mindspore.nn").__all__
 
 
 def test_packages_are_told_the_version_of_mindspore_and_find_what_it_loads() -> None:
@@ -293,10 +293,10 @@ def test_classes_that_are_not_offered_construct_and_fail_when_they_are_used() ->
 
     operator = DenseToDenseSetOperation(set_operation="a-b")
     assert isinstance(operator, ops.Primitive) and operator.shard(((1, 1),)) is operator
-    cell = nn.PipelineGradReducer(3)
+    cell = nn.DenseThor(3)
     assert isinstance(cell, nn.Cell) and cell.set_train() is cell and not hasattr(cell, "accu")
 
-    class Own(nn.PipelineGradReducer):  # type: ignore[misc]
+    class Own(nn.DenseThor):  # type: ignore[misc]
         def construct(self, x: Any) -> Any:
             return x + 1
 
@@ -304,8 +304,8 @@ def test_classes_that_are_not_offered_construct_and_fail_when_they_are_used() ->
     wrapper = audio.Vol(0.3)
     for use, name in (
         (lambda: operator(1, 2, 3), "ops.operations.sparse_ops.DenseToDenseSetOperation"),
-        (lambda: cell(3), "nn.wrap.grad_reducer.PipelineGradReducer"),
-        (lambda: cell.accu, "nn.wrap.grad_reducer.PipelineGradReducer"),
+        (lambda: cell(3), "nn.layer.thor_layer.DenseThor"),
+        (lambda: cell.accu, "nn.layer.thor_layer.DenseThor"),
         (lambda: wrapper(3), "dataset.audio.transforms.Vol"),
         (lambda: ops.CustomOpBuilder("a", ["b"]).load(), "ops.operations.custom_ops.CustomOpBuilder"),
         (lambda: ms.SummaryLandscape("x").gen_landscapes_with_multi_process(), "SummaryLandscape"),
