@@ -259,10 +259,12 @@ def test_an_exported_pipeline_goes_on_elsewhere(mesh: Mesh | None, tmp_path: Pat
         np.testing.assert_allclose(again(*rows()).asnumpy(), step(*rows()).asnumpy(), rtol=1e-5)
 
 
-def test_plan_and_profile_name_the_stages() -> None:
+def test_plan_page_and_profile_name_the_stages(tmp_path: Path) -> None:
     step = graphls.compile(small(2), *rows(), engine="xla", mesh=Mesh(stage=2))
     assert {row.stage for row in step.plan.segments} == {0, 1}
     assert "xla stage 1 micro 0" in str(step.plan)
     assert re.search(r"Of \d+ B of states, each of the 2 devices has \d+ B at most.", str(step.plan))
+    step.dump(tmp_path)
+    assert "stage 1 micro 0" in (tmp_path / "index.html").read_text()
     profile = step.profile(*rows(), steps=3)
     assert sum(row.seconds > 0 for row in profile.by_segment) > len(step.plan.segments) // 2

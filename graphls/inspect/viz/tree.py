@@ -158,7 +158,7 @@ class _Tree:
         regions = tuple(self.region(node, *pair) for pair in zip(labels, node.regions, strict=True))
         if node.primitive.is_segment:
             inner = tuple(n for region in node.regions for n in region.nodes)
-            return Group(f"{node.attrs['engine']} segment", "node", node.scope, _phase(inner), node, regions)
+            return Group(_segment_title(node), "node", node.scope, _phase(inner), node, regions)
         return Group(node.primitive.name, "node", node.scope, node.phase, node, regions)
 
     def region(self, owner: Node, label: str, region: Graph) -> Group:
@@ -169,6 +169,13 @@ class _Tree:
         inner = self.segments(nodes) or (self.phases(nodes, depth) if several else self.cells(nodes, depth))
         children = (*_ports("parameter", region.inputs), *inner, *_ports("yield", region.outputs))
         return Group(label, "region", owner.scope, _phase(nodes) if nodes else owner.phase, None, children)
+
+
+def _segment_title(node: Node) -> str:
+    """The engine of a segment; of a pipeline its stage, and the part of the batch that it is for."""
+    if node.stage is None:
+        return f"{node.attrs['engine']} segment"
+    return f"stage {node.stage}" if node.micro is None else f"stage {node.stage} micro {node.micro}"
 
 
 def _has_segments(region: Graph) -> bool:
