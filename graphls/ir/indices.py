@@ -74,6 +74,11 @@ def host_indices(graph: Graph, values: Iterable[Value]) -> tuple[tuple[Node, ...
     return tuple(selected[::-1]), indices
 
 
+def keeps_integers(node: Node) -> bool:
+    """Whether the results of a node are integers of its operand; those below the size of an axis fit in each dtype."""
+    return node.primitive.selects and all(v.type.dtype in (int32, int64) for v in (*node.inputs, *node.outputs))
+
+
 def _is_little_work(node: Node) -> bool:
     """Whether a node moves integers or bools of its operands, of which it has no more than these, or computes few."""
     primitive, values = node.primitive, (*node.inputs, *node.outputs)

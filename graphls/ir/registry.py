@@ -81,6 +81,9 @@ class Operation:
     takes_indices: bool = False
     """Whether a runtime fails where an element of an operand is out of range."""
 
+    gives_positions: bool = False
+    """Whether its last result has positions in its first operand: along `axis`, or among all elements."""
+
     is_traceable: bool = False
     """Whether the rule `numpy` of a plugin takes arrays of XLA, too: it computes in their `namespace`."""
 

@@ -198,6 +198,7 @@ class Position(Primitive, abstract=True):
     """The int64 position of one element along an axis, the first nan where there is one."""
 
     half = "exact"
+    gives_positions = True
     samples = (
         sample(f32(4, 5), axis=-1, gradient=False),
         sample(f32(2, 3, 4), axis=1, keepdims=True, gradient=False),

@@ -69,6 +69,7 @@ class TopK(Primitive):
     """
 
     half = "exact"
+    gives_positions = True
     samples = (
         sample(f32(4, 5), k=2, axis=-1, largest=True),
         sample(f32(3, 4, 2), k=4, axis=1, largest=False),

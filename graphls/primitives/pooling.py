@@ -72,6 +72,7 @@ class MaxPool(Primitive):
     """
 
     half = "exact"
+    gives_positions = True
     session_from = 1 << 18
     keywords = Geometry.over
     samples = (*(sample(f32(*x), **attrs) for x, _, attrs in _CASES), sample(f32(1, 2, 6, 7), **_DILATED))

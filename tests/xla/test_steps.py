@@ -314,3 +314,40 @@ def test_rounding_to_bfloat16_and_back_stores_no_array() -> None:
         np.testing.assert_array_equal(here.asnumpy(), there.asnumpy())
     results = [line for line in program_of(step).compiled.as_text().splitlines() if " fusion(" in line]
     assert results and not any(" = bf16[" in line for line in results)
+
+
+class Best(nn.Cell):
+    """A state to which the row of a table is added that has the position of the largest element of the input."""
+
+    def __init__(self, table_rows: int) -> None:
+        super().__init__()
+        self.total = Parameter(np.zeros(3, np.float32), name="total")
+        self.table = Parameter(np.arange(table_rows * 3, dtype=np.float32).reshape(table_rows, 3), name="table")
+
+    def construct(self, x: Any) -> Any:
+        _, positions = ops.topk(x * 2, 1)
+        self.total = self.total + ops.gather(self.table, positions.astype(graphls.int32)[0], 0)
+        return x.sum()
+
+
+@pytest.mark.parametrize(("rows", "is_tested"), [(5, False), (6, False), (4, True)])
+def test_positions_in_an_axis_are_indices_of_one_that_is_as_long(rows: int, is_tested: bool) -> None:
+    """States keep no second memory for a test that cannot fail."""
+    cell, x = Best(rows), np.float32([1, 5, 2, 3, 4])
+    step = graphls.compile(cell, x, engine="xla")
+    (part,) = step._session.parts
+    assert part.program.keeps_states == is_tested
+    step(x)
+    np.testing.assert_array_equal(cell.total.asnumpy(), [3, 4, 5])
+    if is_tested:
+        with pytest.raises(IndexError, match="out of range"):
+            step(x[[0, 2, 3, 4, 1]])
+        np.testing.assert_array_equal(cell.total.asnumpy(), [3, 4, 5])
+
+
+def test_the_gradient_of_max_pooling_tests_no_positions() -> None:
+    net = nn.SequentialCell(nn.Conv2d(1, 2, 3), nn.MaxPool2d(2, 2), nn.Flatten(), nn.Dense(32, 2))
+    cell = nn.TrainOneStepCell(nn.WithLossCell(net, nn.MSELoss()), nn.Momentum(net.trainable_params(), 0.1, 0.9))
+    step = graphls.compile(cell, np.ones((2, 1, 8, 8), np.float32), np.ones((2, 2), np.float32), engine="xla")
+    (part,) = step._session.parts
+    assert not part.program.keeps_states

@@ -7,9 +7,8 @@ from typing import Any
 
 from graphls.base.sharing.storage import array_in
 from graphls.ir.graph import Graph, Node, Value
-from graphls.ir.indices import are_below, host_indices
+from graphls.ir.indices import are_below, host_indices, keeps_integers
 from graphls.ir.interpret import run_node
-from graphls.ir.types import int32, int64
 from graphls.primitives.indexing import axis_size
 from graphls.runtime.xla.failures import out_of_range
 from graphls.runtime.xla.tracing import are_in_range
@@ -45,7 +44,7 @@ class IndexTests:
         """Whether the indices of a node are in range if their source is; notes the bound of that one."""
         definers = {v: definer for definer in self.selections for v in definer.outputs}
         value = self.nodes[node]
-        while value in definers and _keeps(definers[value]):
+        while value in definers and keeps_integers(definers[value]):
             value = definers[value].inputs[0]
         if value not in definers:
             self.bounds[value] = min(axis_size(node), self.bounds.get(value, axis_size(node)))
@@ -54,6 +53,15 @@ class IndexTests:
         return constant.primitive.is_constant and bool(are_below(constant.attrs["value"], axis_size(node)))
 
 
-def _keeps(node: Node) -> bool:
-    """Whether the results of a node are integers of its operand; those below the size of an axis fit in each dtype."""
-    return node.primitive.selects and all(v.type.dtype in (int32, int64) for v in (*node.inputs, *node.outputs))
+def nodes_in_range(graph: Graph) -> Iterator[Node]:
+    """The nodes whose indices are positions that the graph has computed on an axis of that size or a smaller one."""
+    bounds: dict[Value, int] = {}
+    for node in graph.nodes:
+        if node.primitive.gives_positions:
+            axis, x = node.attrs.get("axis"), node.inputs[0].type
+            bound = x.size if axis is None else x.shape[axis]
+            bounds[node.outputs[-1]] = bound
+        elif node.inputs and node.inputs[0] in bounds and keeps_integers(node):
+            bounds.update(dict.fromkeys(node.outputs, bounds[node.inputs[0]]))
+        elif node.primitive.takes_indices and node.inputs[1] in bounds and bounds[node.inputs[1]] <= axis_size(node):
+            yield node

@@ -16,6 +16,7 @@ from graphls.runtime.lowering.types import exchanged
 from graphls.runtime.xla.call import ProgramCall
 from graphls.runtime.xla.entry import Compiled, ProgramEntry
 from graphls.runtime.xla.fusions import fused_kernels
+from graphls.runtime.xla.indices import nodes_in_range
 from graphls.runtime.xla.library import OPTIONS
 from graphls.runtime.xla.placement import Placement
 from graphls.runtime.xla.tracing import traced
@@ -51,13 +52,13 @@ class Program:
         self.jax, self.graph = jax, graph
         self.crossing = {} if crossing is None else crossing
         self.checks: list[Node] = []
-        self.tested = tested
+        self.tested = {*tested, *nodes_in_range(graph)}
         self.kinds = {v: exchanged(v.type) if v in boundary else v.type for v in graph.inputs}
         self.result_casts = [exchanged(v.type).dtype.numpy if v in boundary else None for v in graph.outputs]
         self.placement = placement
         self.options = OPTIONS | (PARTS if placement.divides_cpu else {})
         positions = {v: len(graph.inputs) + i for i, v in enumerate(graph.states)}
-        self.keeps_states = _tests_indices(graph, tested)
+        self.keeps_states = _tests_indices(graph, self.tested)
         in_place = [write.state for write in graph.writes if write.in_place and not self.keeps_states]
         self.donated = [positions[state] for state in in_place]
         self.donated += _reused(graph, in_place, spent)
@@ -115,7 +116,7 @@ class Program:
 
     def _facts(self) -> dict[str, object]:
         """What the program depends on besides its graph and devices."""
-        kinds, tested = [*map(str, self.kinds.values())], [node.outputs[0].name for node in self.tested]
+        kinds, tested = [*map(str, self.kinds.values())], sorted(node.outputs[0].name for node in self.tested)
         ends = {"inputs": kinds, "results": [*map(str, self.result_casts)], "donated": self.donated}
         return {"options": self.options, "tested": tested, **ends}
 
