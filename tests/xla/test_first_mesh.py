@@ -16,7 +16,6 @@ DIVIDING = ("XLA_FLAGS", "JAX_NUM_CPU_DEVICES")
 
 CONTEXT = "graphls.context.set_context(engine='xla', mesh=mesh, zero=1); print(net(x).shape)"
 MODEL = "print(graphls.train.Model(net, engine='xla', mesh=mesh, zero=1).predict(x).shape)"
-COMPILED = "print(graphls.compile(net, x, engine='xla', mesh=mesh)(x).shape)"
 START = """
 import numpy as np, graphls
 from graphls import nn
@@ -64,7 +63,7 @@ def run(code: str, *arguments: str, **variables: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("code", [COMPILED, CONTEXT, MODEL], ids=["compile", "set_context", "Model"])
+@pytest.mark.parametrize("code", [CONTEXT, MODEL], ids=["set_context", "Model"])
 def test_a_mesh_may_come_first_or_after_a_step_on_one_device(code: str) -> None:
     pytest.importorskip("jax")
     assert run(START + code) == "(8, 3)\n"

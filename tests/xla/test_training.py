@@ -13,10 +13,10 @@ pytest.importorskip("jax")
 
 from tests.xla.networks import BOUNDS, FORMS, KINDS, difference
 
-SMALL = ("mlp", "lenet", "embeddings", "attention", "mixture", "lstm", "gpt")
+SMALL = ("mlp", "lenet", "gpt")
 LARGE = tuple(name for name in KINDS if name not in SMALL)
 CASES = [*product(SMALL, FORMS), *product(LARGE, ("float16",))]
-"""What takes some two seconds or less; the large networks in the other forms are for `python -m tests.xla.networks`."""
+"""All networks, three of them in every form; the others in the other forms are for `python -m tests.xla.networks`."""
 
 
 @pytest.mark.filterwarnings("ignore:Gradients in")
