@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from graphls.ir.build import substitute
 from graphls.ir.graph import Graph, Node, Value, Write, captures, uses, with_regions
@@ -62,7 +63,7 @@ class Plan:
         read.difference_update(self.graph.inputs)
         return tuple(dict.fromkeys(v for s in self.segments for v in s.gives if v in read))
 
-    @property
+    @cached_property
     def crossing_stages(self) -> dict[Value, Segment]:
         """The values that tasks of a pipeline exchange, each with the last one that reads it."""
         computed = {v for segment in self.segments if segment.stage is not None for v in segment.gives}

@@ -28,8 +28,8 @@ class Placing:
         self.stages: dict[Node, int] = {node: node.stage for node in self.nodes if node.stage is not None}
         self.homes: dict[Value, int] = {}
         self.find_homes(self.nodes)
-        self.by_operands()
-        self.by_readers()
+        self.by_operands()  # a gradient gives the update of its parameter a stage,
+        self.by_readers()  # and that one the product of a moment and a number, whose operands are states without homes
         for write in graph.writes:
             if write.value in self.definer:
                 self.homes.setdefault(write.state, self.stages.get(self.definer[write.value], 0))
@@ -42,6 +42,7 @@ class Placing:
         self.graph = self.placed()
 
     def find_homes(self, nodes: Sequence[Node]) -> None:
+        """Put states where the first node with a stage reads them."""
         for node in nodes:
             for value in uses(node):
                 if value.is_state and node in self.stages:
@@ -54,6 +55,7 @@ class Placing:
         return self.stages.get(self.definer[value]) if value in self.definer else None
 
     def by_operands(self) -> None:
+        """Give nodes the stage of their largest operand, so that large values do not cross."""
         for node in self.nodes:
             if node not in self.stages:
                 placed = [v for v in uses(node) if self.stage_of(v) is not None]
@@ -62,6 +64,7 @@ class Placing:
                     self.stages[node] = stage
 
     def by_readers(self) -> None:
+        """Give nodes the stage of their first reader."""
         readers = users(self.nodes)
         for node in reversed(self.nodes):
             later = (self.stages[r] for v in node.outputs for r in readers.get(v, ()) if r in self.stages)
