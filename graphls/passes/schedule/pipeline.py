@@ -127,11 +127,8 @@ class _Sums(Rewriter):
         return node.primitive.name == "add" and node.phase == "backward" and node.micro is None
 
     def visit(self, node: Node) -> Node | Sequence[Value]:
-        if node in self.links:
-            if self.is_inner(node):
-                return node  # dead, when the sum that it is a link of is there
-            return self.summed(node)
-        return node
+        # An inner link stays, and is dead when the sum that it is a link of is there.
+        return self.summed(node) if node in self.links and not self.is_inner(node) else node
 
     def is_inner(self, node: Node) -> bool:
         readers = self.readers.get(node.output, [])

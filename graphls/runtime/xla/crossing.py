@@ -8,6 +8,7 @@ from typing import Any
 from graphls.ir.graph import Value
 from graphls.ir.plan import Plan, Segment
 from graphls.runtime.xla.buffers import XlaBuffer
+from graphls.runtime.xla.placement import Placement
 
 
 class Crossing(XlaBuffer):
@@ -47,9 +48,24 @@ Cells = Mapping[Value, Crossing]
 
 def cells_of(segment: Segment, plan: Plan, private: dict[Value, Any]) -> tuple[Cells, list[Crossing]]:
     """The cells of the crossing values of a task, and those among them that nothing reads after it."""
-    if segment.stage is None:
-        return {}, []
-    last = plan.crossing_stages
-    own = [v for v in (*segment.graph.inputs, *segment.gives) if v in last]
+    crossing = plan.crossing_stages
+    own = (v for v in (*segment.graph.inputs, *segment.gives) if v in crossing)
     cells = {v: private.setdefault(v, Crossing()) for v in own}
-    return cells, [cells[v] for v in own if last[v] is segment and v not in plan.graph.outputs]
+    return cells, [cells[v] for v in spent_values(segment, plan)]
+
+
+def spent_values(segment: Segment, plan: Plan) -> list[Value]:
+    """The crossing values that a task is the last to read, and that the step does not return."""
+    return [v for v in segment.graph.inputs if plan.crossing_stages.get(v) is segment and v not in plan.graph.outputs]
+
+
+def crossing_ends(
+    segment: Segment, plan: Plan, placement: Placement, places: Mapping[Value, Any]
+) -> dict[Value, Any]:
+    """The inputs of a task that cross, with their places on its devices, and its results, whose places XLA chooses.
+
+    `places` are those of values on the devices of their own stages.
+    """
+    inputs = {v: placement.moved(places[v]) for v in segment.graph.inputs if v in plan.crossing_stages}
+    pairs = zip(segment.graph.outputs, segment.gives, strict=True)
+    return inputs | dict.fromkeys(own for own, value in pairs if value in plan.crossing_stages)

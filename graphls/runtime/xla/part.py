@@ -28,7 +28,7 @@ from graphls.runtime.engine import PlanContext
 from graphls.runtime.kernels import FusedKernel
 from graphls.runtime.lowering.types import exchanged
 from graphls.runtime.xla.buffers import XlaBuffer
-from graphls.runtime.xla.crossing import cells_of
+from graphls.runtime.xla.crossing import cells_of, crossing_ends, spent_values
 from graphls.runtime.xla.failures import failure, out_of_range, remove_notes
 from graphls.runtime.xla.indices import IndexTests
 from graphls.runtime.xla.inputs import Inputs
@@ -87,21 +87,19 @@ class XlaPart(BoundStates):
         ends = {*context.plan.graph.outputs}
         self.own_results = {v: cell for cell, v in results if v not in elsewhere or v in ends - shared.keys()}
         self.takes_turns = self.placement.divides_cpu
-        may_run_on = segment.stage is not None and not (
-            graph.writes or self.program.keeps_states or self.takes_turns or self.peers
-        )
-        self.waits = not may_run_on
+        may_fail_or_write = bool(graph.writes) or self.program.keeps_states
+        self.waits = segment.stage is None or may_fail_or_write or self.takes_turns or self.peers is not None
         self.forget_bindings()
         renew_after_fork(self)
 
     def _compiled(self, boundary: set[Value]) -> Program:
         graph, gives = self.graph, zip(self.graph.outputs, self.segment.gives, strict=True)
-        crossing = {v: self.placement.moved(self.cells[v].place) for v in graph.inputs if v in self.cells}
+        places = {v: cell.place for v, cell in self.cells.items()}
+        crossing = crossing_ends(self.segment, self.context.plan, self.placement, places)
+        spent = spent_values(self.segment, self.context.plan)
         results = {own: self.cells[v] for own, v in gives if v in self.cells}
-        spent = {v for v in graph.inputs if self.cells.get(v) in self.last_read}
         compiled_ones = None if self.segment.stage is None else self.context.forms.setdefault(PROGRAMS, {})
         try:
-            crossing = {**crossing, **dict.fromkeys(results)}
             program = Program(
                 self.jax, graph, self.placement, boundary, self.indices.nodes, crossing, spent, compiled_ones
             )
@@ -137,7 +135,8 @@ class XlaPart(BoundStates):
         ]
         if self.last_read:
             calls.append(map(setattr, self.last_read, repeat("array"), repeat(None)))
-        calls.append(map(dict.clear, self.outdated))
+        if self.outdated:
+            calls.append(map(dict.clear, self.outdated))
         if self.takes_turns:
             calls = [starmap(MESHES.acquire, [()]), *calls, starmap(MESHES.release, [()])]
         if waiting is not new:

@@ -14,6 +14,7 @@ from graphls.ir.plan import Plan, Segment, flattened, plan_of
 from graphls.ir.sharding import STAGE, Mesh, local_type
 from graphls.runtime.xla.analysis import Analysis, Live, Simulated, TaskCost, analysed_segments, analysis_of
 from graphls.runtime.xla.collectives import SEND, Collective
+from graphls.runtime.xla.crossing import crossing_ends, spent_values
 from graphls.runtime.xla.library import load_jax
 from graphls.runtime.xla.placement import Placement
 
@@ -109,10 +110,9 @@ class _Schedule:
                 self.nodes[value] = definer[inner]
                 self.makers[value], self.homes[value] = len(self.costs) - 1, stage
                 own.held[value] = self.size(value)
-        for value in graph.inputs:
-            if self.last.get(value) is segment:
-                for each in self.stages.values():
-                    each.held.pop(value, None)
+        for value in spent_values(segment, self.plan):
+            for each in self.stages.values():
+                each.held.pop(value, None)
 
     def received(self, values: Iterable[Value], stage: int, own: _Stage) -> Iterable[Collective]:
         """What comes from other stages and is not here yet."""
@@ -129,10 +129,9 @@ class _Schedule:
     def analysis(self, segment: Segment, stage: int) -> Analysis:
         """The analysis of a task; tasks that are equal but for names and stage have one."""
         graph, placement = segment.graph, Placement(segment.graph, "cpu", stage)
-        pairs = list(zip(graph.outputs, segment.gives, strict=True))
-        crossing = {v: placement.moved(self.places[v]) for v in graph.inputs if v in self.places}
-        crossing |= dict.fromkeys(own for own, value in pairs if value in self.last)
-        spent = {v for v in graph.inputs if self.last.get(v) is segment}
+        pairs = zip(graph.outputs, segment.gives, strict=True)
+        crossing = crossing_ends(segment, self.plan, placement, self.places)
+        spent = spent_values(segment, self.plan)
         own_inputs = (v for v in graph.inputs if v not in self.last)
         tested = host_indices(graph, own_inputs)[1]
         program = Simulated(self.jax, graph, placement, (), tested, crossing, spent, self.programs)
