@@ -17,6 +17,9 @@ SMALL = 4096
 FEW = 1 << 16
 """Elements up to which the host computes indices; more take longer than a program of all cores does."""
 
+LISTED = 128
+"""Elements up to which a look at a list of them is quicker than the calls of NumPy."""
+
 UNSIGNED = {np.dtype(np.int32): np.uint32, np.dtype(np.int64): np.uint64}
 """The dtypes in which negative numbers are greater than all indices."""
 
@@ -26,6 +29,9 @@ def are_below(integers: np.ndarray[Any, Any], bound: int) -> bool:
     unsigned = UNSIGNED.get(integers.dtype)
     if unsigned is None:
         return False
+    if integers.ndim == 1 and 0 < integers.size <= LISTED:
+        few = integers.tolist()
+        return bool(max(few) < bound and min(few) >= 0)
     numbers = integers.view(unsigned).reshape(-1)
     return not numbers.size or bool(numbers[numbers.argmax()] < bound)  # quicker than a reduction of few numbers
 

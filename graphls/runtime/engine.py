@@ -103,6 +103,17 @@ class WrappedPart:
 
 
 @runtime_checkable
+class Overlaps(Protocol):
+    """A part that can compute beside Python where it is the only one of a plan."""
+
+    def overlap(self) -> bool:
+        """Whether each step from now on runs until `wait` returns, since nothing in it is tested."""
+
+    def wait(self) -> None:
+        """Wait for the end of the step; raises what has failed there."""
+
+
+@runtime_checkable
 class Fuses(Protocol):
     """A part that knows which of its nodes are computed together."""
 

@@ -17,7 +17,7 @@ from graphls.ir.graph import Graph, Value
 from graphls.ir.plan import Segment, background_segments, flattened, plan_of
 from graphls.runtime.boundary_buffers import boundary_buffers
 from graphls.runtime.devices import Cuda, kind_of
-from graphls.runtime.engine import Fuses, Part, PlanContext
+from graphls.runtime.engine import Fuses, Overlaps, Part, PlanContext
 from graphls.runtime.host_random import HostValues
 from graphls.runtime.kernels import FusedKernel
 from graphls.runtime.session import Changes, Inputs, Session
@@ -58,6 +58,8 @@ class PlanSession(Session):
         for number, end in self.background_segments.items():
             self.waiting.setdefault(end, []).append(number)
         self.tasks: dict[int, Task[object]] = {}
+        only = self.parts[0] if len(self.parts) == 1 and self.random_state is None else None
+        self.overlapping = only if isinstance(only, Overlaps) and only.overlap() else None
 
     def open_part(self, segment: Segment) -> Part:
         """A segment, opened by its engine."""
@@ -79,10 +81,12 @@ class PlanSession(Session):
         random_arrays = [] if state is None else self.host.draw(state)
         values = (*self.plan.graph.inputs, *(node.output for node in self.plan.host_random))
         fed = dict(zip(values, (*inputs, *random_arrays), strict=True))
-        self._run_first(fed)
-        parts = [*self._chosen(), *self.last]
+        if self.first:
+            self._run_first(fed)
+        parts = [*self._chosen(), *self.last] if self.branches else self.last
         calls = [part.begin(fed) for part in parts]
-        self._note_swaps([*self.first, *parts])
+        if self.swaps:
+            self._note_swaps([*self.first, *parts])
         if state is None:
             self._finish(parts, calls)
         else:
@@ -91,6 +95,16 @@ class PlanSession(Session):
         for part in (*self.first, *parts):
             results.update(part.end())
         return [results[v] if v in results else np.array(self.boundary_buffers[v], dtype) for v, dtype in self.outputs]
+
+    def wait(self) -> None:
+        """Wait for what runs beside Python; a step that fails there is not counted."""
+        if self.overlapping is None:
+            return
+        try:
+            self.overlapping.wait()
+        except Exception as error:
+            self.version.ticks -= 1
+            raise self.parts[0].failed(error) from error
 
     def _chosen(self) -> Sequence[Part]:
         """The parts of the branch that the flag asks for."""
@@ -137,11 +151,10 @@ class PlanSession(Session):
     def _note_swaps(self, parts: Sequence[Part]) -> None:
         """Let other sessions look where the states are that this step swaps; these parts know it already."""
         before = self.group.changes
-        if self.swaps:
-            self.group.changes = before + 1
-            for part in parts:
-                if part.seen == before:
-                    part.seen = before + 1
+        self.group.changes = before + 1
+        for part in parts:
+            if part.seen == before:
+                part.seen = before + 1
 
     def _finish(self, parts: Sequence[Part], calls: Sequence[partial[object]]) -> None:
         """Run the last parts and count the step, in one call into C."""

@@ -16,7 +16,7 @@ from graphls.runtime.devices import Cuda
 from graphls.runtime.engine import Part, ProfiledPart, Profiles, WrappedPart
 from graphls.runtime.kernels import Kernel, Run, SegmentRun
 from graphls.runtime.plan import PlanSession
-from graphls.runtime.session import Inputs
+from graphls.runtime.session import Inputs, Present
 from graphls.runtime.states import HasStorage
 
 
@@ -71,13 +71,13 @@ class ProfiledPlan(PlanSession):
         self.profiled[number] = engine.profiled(segment, self.context, folder)
         return _Clocked(self.profiled[number], number, self.log, self.ends)
 
-    def run(self, inputs: Inputs) -> list[Any]:
+    def run(self, inputs: Inputs, present: Present = list) -> Any:
         """One step; the outputs as arrays. When its segments end, engines note their times, outside of the step."""
         self.log.clear()
         self.waits.clear()
         self.ends.clear()
         start = perf_counter()
-        outputs = super().run(inputs)
+        outputs = super().run(inputs, present)
         seconds = perf_counter() - start - sum(self.ends)
         log = (replace(called, waited=self.waits.get(called.number)) for called in self.log)
         self.steps.append(Run(start, seconds, (), tuple(sorted(log, key=lambda called: called.start))))

@@ -21,6 +21,7 @@ from graphls.runtime.states import HasStorage
 Inputs = Sequence[np.ndarray[Any, Any]]
 Arguments = tuple[Any, ...]
 Changes = Iterable[tuple[Any, str, Any]]
+Present = Callable[[list[Any]], Any]
 
 
 class Session(ABC):
@@ -34,8 +35,10 @@ class Session(ABC):
         if any(storage.division is not None for storage in storages):
             count_steps(self, self.version)
 
-    def run(self, inputs: Inputs) -> list[Any]:
-        """One step. Other threads wait that call it, or another step on a common state.
+    def run(self, inputs: Inputs, present: Present = list) -> Any:
+        """One step, and what `present` makes of its results. Other threads wait that call it, or one on a common state.
+
+        Where an engine computes beside Python, results are presented meanwhile, when their content is not there yet.
 
         Raises GraphRuntimeError where a function that such a step calls runs it, since that step has its states.
         """
@@ -46,12 +49,19 @@ class Session(ABC):
                 raise GraphRuntimeError(text)
             with group.lock:
                 if group.into is None:
-                    return self.step(inputs)
+                    results = self.step(inputs)
+                    try:
+                        return present(results)
+                    finally:
+                        self.wait()
             self.group = group.root()
 
     @abstractmethod
     def step(self, inputs: Inputs) -> list[Any]:
         """One step, by the thread that holds the lock of the group."""
+
+    def wait(self) -> None:  # noqa: B027 - most engines have ended then
+        """Wait for what an engine still computes of the step."""
 
     def complete(self, task: Callable[..., Any], arguments: Arguments, changes: Changes = ()) -> None:
         """Call `task`, then set attributes and count the step, in one call into C; see `complete_all`."""

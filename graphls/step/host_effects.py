@@ -31,13 +31,11 @@ class HostEffects:
         outputs = (*graph.outputs, *self.shown)
         self.graph = without(graph, self.effects).replace(outputs=outputs) if self.effects else graph
 
-    def __call__(self, results: Sequence[Any]) -> Sequence[Any]:
-        """The results of the step, after the effects have run on the values behind them."""
-        if not self.effects:
-            return results
-        arrays = [_array(r, v.type) for v, r in zip(self.shown, results[self.count :], strict=True)]
-        self.show(dict(zip(self.shown, arrays, strict=True)))
-        return results[: self.count]
+    def __call__(self, shown: Sequence[Any]) -> None:
+        """Run the effects on what the step gave for the values behind its own outputs."""
+        if self.effects:
+            arrays = [_array(result, value.type) for value, result in zip(self.shown, shown, strict=True)]
+            self.show(dict(zip(self.shown, arrays, strict=True)))
 
     def each(self, results: Sequence[Any], count: int) -> Sequence[Any]:
         """The same for the results of that many steps in one call, stacked; the values of each are shown in order."""

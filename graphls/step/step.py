@@ -108,10 +108,16 @@ class Compiled(Dependent):
             raise GraphTypeError(text)
         if self.trained.changes != Configuration.gradient_changes or self.trained.changed:
             self.trained.check()
-        results = self._effects(self._step.session.run(self._inputs(inputs)))
-        tensors = [_tensor(r, t) for r, t in zip(results, self._types, strict=True)]
-        note(COMPILED, inputs, {}, tuple(tensors))
-        return fill_outputs(self._traced.outputs, self._extra.split(tensors))
+        outputs, tensors, shown = self._step.session.run(self._inputs(inputs), self._presented)
+        self._effects(shown)
+        note(COMPILED, inputs, {}, tensors)
+        return outputs
+
+    def _presented(self, results: list[Any]) -> tuple[Any, tuple[Tensor, ...], list[Any]]:
+        """What a call returns, the tensors in it and of extra outputs, and the results that effects show."""
+        tensors = [*map(_tensor, results, self._types)]
+        outputs = fill_outputs(self._traced.outputs, self._extra.split(tensors))
+        return outputs, tuple(tensors), results[len(tensors) :]
 
     @property
     def extra_outputs(self) -> dict[str, np.ndarray[Any, Any]]:

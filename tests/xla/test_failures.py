@@ -10,6 +10,7 @@ import pytest
 import graphls
 from graphls import Parameter, nn, ops
 from graphls.base.errors import GraphlsError, GraphMemoryError, GraphRuntimeError, GraphValueError
+from graphls.runtime.xla.part import XlaPart
 from tests.xla.test_plugins import X, compiled, known, primitive  # noqa: F401  (a fixture)
 
 pytest.importorskip("jax")
@@ -61,10 +62,51 @@ def test_a_step_that_no_memory_holds_is_one_sentence_with_the_line_of_its_larges
     text = str(caught.value)
     assert "The memory does not hold this step" in text and "take a smaller batch. (tests/xla/test_fail" in text
     assert "\n" not in text
+    assert step.version.ticks == 0
     with pytest.raises(GraphRuntimeError, match="'count' may be that of half a step"):
         cell.count.asnumpy()
     cell.count.set_data(graphls.Tensor(np.float32(5)))
     assert cell.count.asnumpy() == 5
+
+
+class Counting(nn.Cell):
+    """Counts its calls, without a test of indices."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = Parameter(np.zeros((), np.float32), name="count", requires_grad=False)
+
+    def construct(self, x: Any) -> Any:
+        self.count = self.count + 1
+        return x * 2
+
+
+def test_results_are_presented_while_the_program_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    step, order = graphls.compile(Counting(), X, engine="xla"), []
+    wait, tensor = XlaPart.wait, graphls.Tensor.on_device
+    monkeypatch.setattr(XlaPart, "wait", lambda part: (order.append("wait"), wait(part))[1])
+    monkeypatch.setattr(graphls.Tensor, "on_device", lambda *own: (order.append("tensor"), tensor(*own))[1])
+    assert (step(X).asnumpy() == X * 2).all()
+    assert order == ["tensor", "wait"]
+
+
+def test_a_step_that_fails_while_its_results_are_presented_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    cell = Counting()
+    step = graphls.compile(cell, X, engine="xla")
+    step(X)
+
+    def fails(part: XlaPart) -> None:
+        raise RuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 5 bytes")
+
+    with monkeypatch.context() as patched, pytest.raises(GraphMemoryError):
+        patched.setattr(XlaPart, "wait", fails)
+        step(X)
+    assert step.version.ticks == 1
+    with pytest.raises(GraphRuntimeError, match="'count' may be that of half a step"):
+        step(X)
+    cell.count.set_data(graphls.Tensor(np.float32(5)))
+    step(X)
+    assert cell.count.asnumpy() == 6
 
 
 def test_a_primitive_without_rules_is_left_to_the_engine_that_names_its_pass() -> None:

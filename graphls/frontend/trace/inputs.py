@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -71,13 +71,13 @@ class InputCheck:
         self.parts = parts
         self.types = [(v.type.dtype.numpy, (v.type.shape, parts.get(v, v.type.shape))) for v in graph.inputs]
 
-    def __call__(self, inputs: tuple[object, ...]) -> list[Any]:
+    def __call__(self, inputs: tuple[object, ...]) -> Sequence[Any]:
         """The arrays of the inputs of the graph, in order.
 
         Raises GraphTypeError for a wrong number, nesting or dtype, GraphValueError for a wrong shape, another
         constant or content that the step cannot work with, such as a label out of range.
         """
-        arrays = list(inputs) if self.are_plain(inputs) else self.fitting(inputs)
+        arrays = inputs if self.are_plain(inputs) else self.fitting(inputs)
         for index, node in self.checks:
             _check_content(self.graph.inputs[index], arrays[index], node)
         return arrays
@@ -86,8 +86,10 @@ class InputCheck:
         """Whether all inputs are NumPy arrays that fit: a quick first test."""
         if not self.is_flat or len(inputs) != len(self.types):
             return False
-        pairs = zip(inputs, self.types, strict=True)
-        return all(type(x) is np.ndarray and x.dtype == dtype and x.shape in shapes for x, (dtype, shapes) in pairs)
+        for x, (dtype, shapes) in zip(inputs, self.types, strict=True):  # no generator: it costs where caches are cold
+            if type(x) is not np.ndarray or (x.dtype is not dtype and x.dtype != dtype) or x.shape not in shapes:
+                return False
+        return True
 
     def fitting(self, inputs: tuple[object, ...]) -> list[Any]:
         """The arrays of inputs in any pytree; raises as a call does.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from graphls.base.sharing.storage import array_in
 from graphls.ir.graph import Graph, Value
 from graphls.ir.interpret import Watch, interpret
 from graphls.runtime.numpy.part import NodeTimes
-from graphls.runtime.session import Inputs, Session
+from graphls.runtime.session import Inputs, Present, Session
 from graphls.runtime.states import HasStorage
 
 
@@ -53,9 +53,9 @@ class TimedReference(ReferenceSession):
         self.times = NodeTimes(graph)
         super().__init__(graph, parameters, self.times.watch)
 
-    def run(self, inputs: Sequence[np.ndarray[Any, Any]]) -> list[Any]:
-        """Run one step; the outputs as arrays."""
+    def run(self, inputs: Inputs, present: Present = list) -> Any:
+        """Run one step."""
         self.times.begin()
-        outputs = super().run(inputs)
+        outputs = super().run(inputs, present)
         self.times.end()
         return outputs

@@ -33,19 +33,23 @@ class Inputs:
     ) -> None:
         self.program, self.peers = program, peers
         own: Mapping[Value, Any] = {**shared, **cells}
-        self.kinds = [(value, own.get(value), kind.dtype.numpy) for value, kind in program.kinds.items()]
+        kinds = ((value, kind.dtype.numpy) for value, kind in program.kinds.items())
+        self.kinds = [(v, own.get(v), dtype, dtype.itemsize < 8 and peers is None) for v, dtype in kinds]
         self.uncompared = peers
 
     def of(self, fed: Mapping[Value, Any]) -> list[Any]:
         """The arrays for this step."""
         if self.uncompared is not None:
             self._compare(self.uncompared, fed)
-        return [self._placed(fed[value] if own is None else own, value, dtype) for value, own, dtype in self.kinds]
+        arrays = []
+        for value, own, dtype, as_it_is in self.kinds:
+            array = fed[value] if own is None else own
+            if not as_it_is or type(array) is not np.ndarray or array.dtype != dtype or not array.flags.c_contiguous:
+                array = self._placed(array, value, dtype)
+            arrays.append(array)
+        return arrays
 
     def _placed(self, array: Any, value: Value, dtype: np.dtype[Any]) -> Any:
-        is_plain = type(array) is np.ndarray and array.dtype == dtype and array.flags.c_contiguous
-        if is_plain and dtype.itemsize < 8 and self.peers is None:
-            return array
         kind = self.program.kinds[value]
         if isinstance(array, Crossing):
             return array.at(self.program.jax, self.program.place(value))

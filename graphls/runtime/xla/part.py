@@ -130,9 +130,10 @@ class XlaPart(BoundStates):
         waiting = [XlaBuffer() for _ in new] if self.program.keeps_states else new
         results = chain.from_iterable(starmap(self.program.call.run, [(*inputs, *states)]))
         calls: list[Iterable[object]] = [
-            map(setattr, (*waiting, self.status, self.each, *self.results), repeat("array"), results),
-            map(HOLDS.__getitem__, map(bytes, self._read([self.status] if self.waits else []))),
+            map(setattr, (*waiting, self.status, self.each, *self.results), repeat("array"), results)
         ]
+        if self.waits:
+            calls.append(map(HOLDS.__getitem__, map(bytes, self._read([self.status]))))
         if self.last_read:
             calls.append(map(setattr, self.last_read, repeat("array"), repeat(None)))
         if self.outdated:
@@ -149,6 +150,16 @@ class XlaPart(BoundStates):
             calls.insert(0, map(setattr, [self.peers], ["begun"], starmap(monotonic, [()])))
             calls.append(map(setattr, [self.peers], ["begun"], [None]))
         return partial(deque, chain.from_iterable(calls), 0)
+
+    def overlap(self) -> bool:
+        """Whether steps run until `wait` returns from now on: not where they test indices or share devices or cells."""
+        needs = self.program.keeps_states or self.takes_turns or self.peers or self.crossing or self.on_host
+        self.waits = self.waits and bool(needs)
+        return not needs
+
+    def wait(self) -> None:
+        """Wait for the program of this step."""
+        deque(self._read([self.status]), 0)
 
     def _exchanged(self, state: Value) -> Type:
         return exchanged(state.type) if state.name in self.on_host else state.type
