@@ -19,6 +19,12 @@ from graphls.ir.types import (
     DType,
     bfloat16,
     bool_,
+    float4_e2m1fn,
+    float8_e4m3fn,
+    float8_e4m3fnuz,
+    float8_e5m2,
+    float8_e5m2fnuz,
+    float8_e8m0fnu,
     float16,
     float32,
     float64,
@@ -52,7 +58,8 @@ def __getattr__(name: str) -> Any:
 __all__ = [
     "Compiled", "Cuda", "DType", "DynamicLossScaleManager", "FixedLossScaleManager", "GradOperation", "Graph",
     "GraphlsError", "LossScaleManager", "Mesh", "Parameter", "ParameterTuple", "Tensor", "TraceError", "VerifyError",
-    "amp", "bfloat16", "bool_", "compile", "float16", "float32", "float64", "from_numpy", "get_seed", "grad", "int8",
+    "amp", "bfloat16", "bool_", "compile", "float4_e2m1fn", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2",
+    "float8_e5m2fnuz", "float8_e8m0fnu", "float16", "float32", "float64", "from_numpy", "get_seed", "grad", "int8",
     "int16", "int32", "int64", "ir", "load_step", "nn", "ops", "parse", "passes", "set_seed", "tensor", "trace_graph",
     "uint8", "uint16", "uint32", "uint64", "value_and_grad", "viz",
 ]  # fmt: skip

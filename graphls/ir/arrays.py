@@ -60,7 +60,13 @@ def build_array(kind: Type, content: object) -> np.ndarray[Any, Any]:
     return array
 
 
-_ELEMENTS: dict[str, tuple[type, ...]] = {"float": (int, float), "int": (int,), "uint": (int,), "bool": (bool,)}
+_ELEMENTS: dict[str, tuple[type, ...]] = {
+    "float": (int, float),
+    "low": (int, float),
+    "int": (int,),
+    "uint": (int,),
+    "bool": (bool,),
+}
 
 
 def _numbers(content: Any, kind: Type) -> tuple[Any, ...]:

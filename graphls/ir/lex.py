@@ -14,7 +14,7 @@ _TOKENS = re.compile(
     |(?P<value>[%@](?:[A-Za-z0-9_.]+|"(?:[^"\\\n]|\\.)*"))
     |(?P<string>"(?:[^"\\\n]|\\.)*")
     |(?P<number>-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|-(?:inf|nan)\b)
-    |(?P<type>[a-z]+\d*\[(?:[\d,?]|/[A-Za-z_]\w*(?:\+[A-Za-z_]\w*)*(?=[,\]]))*\])
+    |(?P<type>[a-z]+\d*(?:e\dm\d[a-z]*)?\[(?:[\d,?]|/[A-Za-z_]\w*(?:\+[A-Za-z_]\w*)*(?=[,\]]))*\])
     |(?P<word>[A-Za-z_][A-Za-z0-9_]*)
     |(?P<punctuation><-|[(){}\[\]=:,])""",
     re.VERBOSE | re.ASCII,

@@ -144,6 +144,11 @@ class Operation:
         return self.is_view
 
     @property
+    def takes_low(self) -> bool:
+        """Whether an operand may be of a low dtype, which is stored and moved and never computed in."""
+        return self.is_view
+
+    @property
     def moves(self) -> bool:
         """Whether the result has only elements of its one operand, moved or repeated."""
         return self.is_view

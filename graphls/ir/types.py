@@ -19,7 +19,7 @@ class DType:
     """An element type: `name` is the short one of the IR (`f16`), `long_name` the user's (`float16`).
 
     There is one object per dtype, so identity is equality. `kind` is one of "float", "int",
-    "uint", "bool" and "token".
+    "uint", "bool", "token" and "low": numbers of eight bits and fewer are stored, moved and cast, never computed in.
 
     Examples:
         >>> import graphls
@@ -34,13 +34,18 @@ class DType:
 
     @property
     def numpy(self) -> np.dtype[Any]:
-        """The NumPy dtype; bfloat16 comes from `ml_dtypes`."""
+        """The NumPy dtype; bfloat16 and low dtypes come from `ml_dtypes`, with a byte for each element of float4."""
         return _numpy_dtype(self)
 
     @property
     def is_float(self) -> bool:
         """Whether values of this dtype have gradients and can overflow to infinity."""
         return self.kind == "float"
+
+    @property
+    def is_low(self) -> bool:
+        """Whether it is a float of eight bits or fewer, which is neither computed in nor has a gradient."""
+        return self.kind == "low"
 
     @property
     def is_half(self) -> bool:
@@ -58,6 +63,12 @@ float16 = DType("f16", "float16", "float", 2)
 bfloat16 = DType("bf16", "bfloat16", "float", 2)
 float32 = DType("f32", "float32", "float", 4)
 float64 = DType("f64", "float64", "float", 8)
+float8_e4m3fn = DType("f8e4m3fn", "float8_e4m3fn", "low", 1)
+float8_e4m3fnuz = DType("f8e4m3fnuz", "float8_e4m3fnuz", "low", 1)
+float8_e5m2 = DType("f8e5m2", "float8_e5m2", "low", 1)
+float8_e5m2fnuz = DType("f8e5m2fnuz", "float8_e5m2fnuz", "low", 1)
+float8_e8m0fnu = DType("f8e8m0fnu", "float8_e8m0fnu", "low", 1)
+float4_e2m1fn = DType("f4e2m1fn", "float4_e2m1fn", "low", 1)
 int8 = DType("i8", "int8", "int", 1)
 int16 = DType("i16", "int16", "int", 2)
 int32 = DType("i32", "int32", "int", 4)
@@ -69,8 +80,11 @@ uint64 = DType("u64", "uint64", "uint", 8)
 bool_ = DType("bool", "bool", "bool", 1)
 token = DType("token", "token", "token", 0)
 
+LOW = (float8_e4m3fn, float8_e4m3fnuz, float8_e5m2, float8_e5m2fnuz, float8_e8m0fnu, float4_e2m1fn)
+"""The floats of eight bits and fewer."""
+
 DTYPES = (
-    float16, bfloat16, float32, float64, int8, int16, int32, int64,
+    float16, bfloat16, float32, float64, *LOW, int8, int16, int32, int64,
     uint8, uint16, uint32, uint64, bool_, token,
 )  # fmt: skip
 _BY_NAME = {d.name: d for d in DTYPES} | {d.long_name: d for d in DTYPES}
@@ -78,10 +92,10 @@ _BY_NAME = {d.name: d for d in DTYPES} | {d.long_name: d for d in DTYPES}
 
 @cache
 def _numpy_dtype(dtype: DType) -> np.dtype[Any]:
-    if dtype is bfloat16:
+    if dtype is bfloat16 or dtype.is_low:
         import ml_dtypes
 
-        bits: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+        bits: np.dtype[Any] = np.dtype(getattr(ml_dtypes, dtype.long_name))
         return bits
     if dtype is token:
         raise GraphTypeError("A token has no NumPy dtype, because it holds no data.")
@@ -198,7 +212,7 @@ class Type:
 
 
 TOKEN = Type(token)
-_TYPE = re.compile(r"([a-z]+\d*)\[(?:(\?)(?:,(?=\d)|(?=\])))?([\d,]*)\]", re.ASCII)
+_TYPE = re.compile(r"([a-z]+\d*(?:e\dm\d[a-z]*)?)\[(?:(\?)(?:,(?=\d)|(?=\])))?([\d,]*)\]", re.ASCII)
 
 
 def parse_type(text: str) -> Type:

@@ -9,7 +9,19 @@ import numpy as np
 from graphls.base.errors import GraphTypeError
 from graphls.ir.build import Builder
 from graphls.ir.graph import Value
-from graphls.ir.types import TOKEN, DType, Type, bool_, float16, float32, float64, int32, int64
+from graphls.ir.types import (
+    TOKEN,
+    DType,
+    Type,
+    bool_,
+    float4_e2m1fn,
+    float8_e8m0fnu,
+    float16,
+    float32,
+    float64,
+    int32,
+    int64,
+)
 from graphls.primitives.arithmetic import as_wide
 from graphls.primitives.emitter import Emitter
 from graphls.primitives.primitive import Array, FloatElementwise, Primitive, f32, of, sample
@@ -20,6 +32,11 @@ class Cast(Primitive):
 
     A float beyond the range of an integer dtype becomes an unspecified integer. A float64 becomes a bfloat16 by way of
     float32.
+
+    In a low dtype, numbers beyond its range, infinite ones too, become its largest or lowest finite number, as in the
+    table of ONNX's Cast; with `saturate=False` nan or inf, as in `ml_dtypes`. A nan stays one; float4_e2m1fn has none,
+    and stores it as -0. float8_e8m0fnu, which has neither zero nor a sign, stores 0 as its least number, 2 ** -127, or
+    without `saturate` as nan, and numbers below 0 as nan. Integers become low by way of float32.
     """
 
     half = "native"
@@ -37,29 +54,57 @@ class Cast(Primitive):
         sample(of(bool_, 9), dtype=float32),
     )
 
-    def infer(self, x: Type, dtype: DType) -> Type:
+    def infer(self, x: Type, dtype: DType, saturate: bool = True) -> Type:
         if not isinstance(dtype, DType) or TOKEN.dtype in (dtype, x.dtype):
             raise GraphTypeError(f"cast takes an array and the dtype of another, not {x} and {dtype!r}.")
+        if not (saturate is True or (saturate is False and dtype.is_low)):
+            raise GraphTypeError(f"A cast to {dtype!r} takes no saturate={saturate!r}; to a low dtype true or false.")
         return x.with_dtype(dtype)
 
-    def numpy(self, x: Array, dtype: DType) -> Array:
-        return x.astype(dtype.numpy)
+    def numpy(self, x: Array, dtype: DType, saturate: bool = True) -> Array:
+        if dtype.is_low and x.dtype != dtype.numpy:
+            x = _for_low(np, x, dtype, saturate)
+        with np.errstate(over="ignore"):
+            return x.astype(dtype.numpy)
 
-    def xla(self, jax: Any, x: Array, dtype: DType) -> Any:
+    def xla(self, jax: Any, x: Array, dtype: DType, saturate: bool = True) -> Any:
         """A bool selects a number: of a product with a converted one XLA makes a selection, in which inf * 0 is 0."""
         if x.dtype == bool:
             return jax.numpy.where(x, np.ones((), dtype.numpy), np.zeros((), dtype.numpy))
-        if x.dtype == np.float64 and dtype is float16:
+        if x.dtype == np.float64 and (dtype is float16 or dtype.is_low):
             x = _rounded_to_odd(jax, x)
+        if dtype.is_low and x.dtype != dtype.numpy:
+            x = _for_low(jax.numpy, x, dtype, saturate)
         return x.astype(dtype.numpy)
 
-    def vjp(self, e: Builder, g: Value, x: Value, y: Value, dtype: DType) -> Any:
-        return None if bool_ in (dtype, x.type.dtype) else e.cast(g, dtype=x.type.dtype)
+    def vjp(self, e: Builder, g: Value, x: Value, y: Value, dtype: DType, saturate: bool = True) -> Any:
+        is_flat = any(kind is bool_ or kind.is_low for kind in (dtype, x.type.dtype))
+        return None if is_flat else e.cast(g, dtype=x.type.dtype)
 
-    def onnx(self, e: Emitter, x: str, dtype: DType) -> str:
+    def onnx(self, e: Emitter, x: str, dtype: DType, saturate: bool = True) -> str:
         if e.in_types[0].dtype is float64 and dtype is float16:
             return _rounded_once(e, x)
         return e.cast(x, dtype)
+
+
+def _for_low(xp: Any, x: Array, dtype: DType, saturate: bool) -> Any:
+    """Numbers in float32, or float64, that the conversion of `ml_dtypes` makes those of the low dtype."""
+    if x.dtype != np.float64:
+        x = x.astype(np.float32)
+    low, high = (x.dtype.type(limit) for limit in limits(dtype))
+    if saturate and dtype is float8_e8m0fnu:
+        x = xp.where(x >= 0, xp.clip(x, low, high), x)
+    elif saturate:
+        x = xp.clip(x, low, high)
+    return xp.where(x != x, x.dtype.type(np.nan), x) if dtype is float4_e2m1fn else x
+
+
+def limits(dtype: DType) -> tuple[float, float]:
+    """The lowest and the largest finite number of a low dtype."""
+    import ml_dtypes
+
+    numbers: Any = ml_dtypes.finfo(dtype.numpy)  # type: ignore[no-untyped-call]
+    return float(numbers.min), float(numbers.max)
 
 
 def _rounded_to_odd(jax: Any, x: Array) -> Any:

@@ -11,7 +11,7 @@ from graphls.base.errors import GraphTypeError, GraphValueError
 from graphls.ir.build import Builder
 from graphls.ir.graph import Graph, Value
 from graphls.ir.sharding import Sharding
-from graphls.ir.types import TOKEN, Type, bool_, int32, type_of
+from graphls.ir.types import TOKEN, Type, as_dtype, bool_, int32, type_of
 from graphls.primitives.emitter import Emitter
 from graphls.primitives.faults import listed
 from graphls.primitives.namespaces import namespace
@@ -191,6 +191,7 @@ class OverflowGet(Primitive):
     is_check = True
     takes_tokens = True
     takes_values = True
+    takes_low = True
     samples = (
         sample(f32(2, 3), gradient=False),
         sample(f32(4), f32(0, 2), gradient=False),
@@ -214,7 +215,7 @@ class OverflowGet(Primitive):
 
     def numpy(self, *arrays: Array, mode: str = "outputs") -> Array:
         xp = namespace(*arrays)
-        floats = [~xp.isfinite(a).all() for a in arrays if a.dtype.kind in ("f", "V")]
+        floats = [~xp.isfinite(a).all() for a in arrays if as_dtype(a.dtype).is_float]
         raised = [a.any() for a in arrays if a.dtype.kind == "b"]
         result: Array = xp.asarray(xp.stack([xp.asarray(False), *raised, *floats]).any())
         return result

@@ -162,6 +162,11 @@ class Primitive(Operation):
             return True
         return not self.elementwise and (self.flops_per_element == 0 or not type(self).__module__.startswith(_PACKAGE))
 
+    @property
+    def takes_low(self) -> bool:
+        """True if it only moves or selects elements: numbers of low dtypes are computed in another dtype."""
+        return self.flops_per_element == 0
+
     def check_attributes(self, attrs: Mapping[str, object]) -> None:
         """Raise GraphTypeError for attributes that the type rule, or else the ONNX rule, does not take."""
         own = type(self).infer is not Primitive.infer
@@ -178,6 +183,8 @@ class Primitive(Operation):
             raise GraphTypeError(f"{self.name} takes no tokens; order it behind one with a control edge.")
         if any(t.stacked for t in types) and not self.takes_stacks:
             raise GraphTypeError(f"{self.name} takes no stacks, which are for loops only.")
+        if not self.takes_low:
+            self._check_not_low(types)
         try:
             result = self.infer(*types, **attrs)
         except TypeError as error:
@@ -198,6 +205,12 @@ class Primitive(Operation):
             if kind.size >= MOST_ELEMENTS or (not kind.size and prod(n or 1 for n in kind.shape) >= MOST_ELEMENTS):
                 raise GraphMemoryError(f"{self.name} would make {kind}, which no memory holds; give smaller sizes.")
         return results
+
+    def _check_not_low(self, types: tuple[Type, ...]) -> None:
+        for kind in types:
+            if kind.dtype.is_low:
+                text = f"{self.name} computes, which is not done in {kind.dtype.long_name}"
+                raise GraphTypeError(f"{text}; cast {kind} to float32 or bfloat16 first.")
 
     def evaluate(self, arrays: tuple[Any, ...], attrs: Mapping[str, Any], types: tuple[Type, ...]) -> tuple[Any, ...]:
         """The outputs, always as a tuple; half inputs are computed in float32.

@@ -14,7 +14,7 @@ import graphls
 from graphls import ops
 from graphls.ir.types import DTYPES, as_dtype, token
 
-NAMES = [d.long_name for d in DTYPES if d is not token]
+NAMES = [d.long_name for d in DTYPES if d is not token and not d.is_low]
 TABLE = """
 float16  float16  float16
 float16  float32  float32

@@ -15,7 +15,10 @@ from tools.operators.subjects import SUBJECTS
 from tools.site import methods
 
 PAGES = Path(__file__).parents[2] / "docs" / "operators"
-TYPES = "DType bfloat16 bool_ float16 float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64"
+TYPES = (
+    "DType bfloat16 bool_ float4_e2m1fn float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu "
+    "float16 float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64"
+)
 
 
 @dataclass(frozen=True)

@@ -190,7 +190,7 @@ def promoted_dtype(*operands: Any) -> DType:
     return result
 
 
-_RANKS = {"bool": 0, "uint": 1, "int": 1, "float": 2}
+_RANKS = {"bool": 0, "uint": 1, "int": 1, "float": 2, "low": 2}
 
 
 def covers(dtype: DType, other: DType) -> bool:
@@ -219,6 +219,9 @@ def _meet(dtypes: list[DType]) -> DType:
     result = as_dtype(dtypes[0])
     for other in map(as_dtype, dtypes[1:]):
         if other is not result:
+            if result.is_low or other.is_low:
+                low, high = (result, other) if result.is_low else (other, result)
+                raise GraphTypeError(f"{low!r} and {high!r} do not go together; cast one of them.")
             result = _wider(result, other)
     return result
 

@@ -36,7 +36,7 @@ half, single, double, float_ = float16, float32, float64, float64
 byte, short, intc, intp, int_ = int8, int16, int32, int64, int64
 ubyte, ushort, uintc, uintp, uint = uint8, uint16, uint32, uint64, uint64
 
-_PYTHON: dict[str, type] = {"bool": bool, "int": int, "uint": int, "float": float}
+_PYTHON: dict[str, type] = {"bool": bool, "int": int, "uint": int, "float": float, "low": float}
 
 
 def dtype_to_nptype(type_: DType) -> Any:

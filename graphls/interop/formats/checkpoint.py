@@ -39,11 +39,16 @@ Entry = np.ndarray[Any, Any] | str
 
 Part = bytes | memoryview
 
-TYPES: dict[str, DType] = {
-    dtype.long_name.title().replace("Uint", "UInt").replace("Bfloat", "BFloat"): dtype
-    for dtype in DTYPES
-    if dtype is not token
-}
+
+
+def _type_name(dtype: DType) -> str:
+    """MindSpore's name of a dtype, as Float8E4M3FN, and one of the same form where it has none."""
+    if dtype.is_low:
+        return dtype.long_name.upper().replace("FLOAT", "Float").replace("_", "")
+    return dtype.long_name.title().replace("Uint", "UInt").replace("Bfloat", "BFloat")
+
+
+TYPES: dict[str, DType] = {_type_name(dtype): dtype for dtype in DTYPES if dtype is not token}
 NAMES = {dtype: name for name, dtype in TYPES.items()}
 STRING = "str"
 IGNORED = "random_op"

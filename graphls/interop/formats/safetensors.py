@@ -13,7 +13,7 @@ from graphls.base.reporting import load_package
 from graphls.interop.formats.checkpoint import Entry, array_of_bytes
 from graphls.ir.types import DTYPES, DType, token
 
-TYPES: dict[str, DType] = {dtype.name.upper(): dtype for dtype in DTYPES if dtype is not token}
+TYPES: dict[str, DType] = {dtype.name.upper(): dtype for dtype in DTYPES if dtype is not token and not dtype.is_low}
 INSTALL = 'pip install "graphls[train]"'
 METADATA, OURS = "__metadata__", "graphls:"
 

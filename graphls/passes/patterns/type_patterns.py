@@ -12,7 +12,7 @@ from graphls.ir.types import DTYPES, DType, Type
 
 _TEXT = re.compile(r"\s*(?P<dtype>[a-z]\w*)?\s*(?:\[(?P<sizes>[^\[\]]*)\])?\s*")
 _DTYPES = {dtype.name: dtype for dtype in DTYPES} | {dtype.long_name: dtype for dtype in DTYPES}
-_KINDS = ("float", "int", "uint", "bool")
+_KINDS = ("float", "low", "int", "uint", "bool")
 
 
 @dataclass(frozen=True)

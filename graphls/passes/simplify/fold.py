@@ -8,7 +8,7 @@ from typing import Any
 
 from graphls.ir.graph import Graph, Node, Value
 from graphls.ir.registry import lookup
-from graphls.ir.types import DType, bool_
+from graphls.ir.types import DType, bool_, float8_e8m0fnu, float16
 from graphls.passes.manager import register_pass
 from graphls.passes.rewriter import gradient_nodes
 from graphls.passes.simplify.folding import Folded, Folding
@@ -106,14 +106,21 @@ def _passes_through(first: DType, middle: DType, last: DType) -> bool:
     Floats beyond the range of an integer, and wide integers that round to a half, may differ.
     """
     is_integer = first.kind in ("int", "uint")
-    uneven = last.is_half if is_integer else first.is_float and last.kind in ("int", "uint")
+    if is_integer:
+        uneven = last.is_half or last.is_low
+    else:
+        uneven = first.kind in ("float", "low") and last.kind in ("int", "uint")
     return is_lossless(first, middle) and (first is last or not uneven)
 
 
 def is_lossless(source: DType, target: DType) -> bool:
     """Whether every value of one dtype is a value of the other."""
-    if source is target or source is bool_:
+    if source is target or (source is bool_ and target is not float8_e8m0fnu):
         return True
+    if source.is_low:
+        return target.is_float and (target is not float16 or source is not float8_e8m0fnu)
+    if target.is_low:
+        return False
     if source.is_float:
         return target.is_float and target.itemsize > source.itemsize
     if target.is_float:

@@ -22,7 +22,10 @@ from graphls.ir.types import (
     uint64,
 )
 
-KINDS: dict[DType, str] = {d: d.long_name for d in DTYPES if d is not token} | {float32: "float", float64: "double"}
+KINDS: dict[DType, str] = {d: d.long_name for d in DTYPES if d is not token and not d.is_low} | {
+    float32: "float",
+    float64: "double",
+}
 """The names of dtypes in ONNX's signatures of operators."""
 
 ELEMENT_TYPES: dict[DType, int] = {dtype: TensorProto.DataType.Value(kind.upper()) for dtype, kind in KINDS.items()}
