@@ -15,6 +15,10 @@ from graphls.ir.types import (
     Type,
     bool_,
     float4_e2m1fn,
+    float8_e4m3fn,
+    float8_e4m3fnuz,
+    float8_e5m2,
+    float8_e5m2fnuz,
     float8_e8m0fnu,
     float16,
     float32,
@@ -24,6 +28,8 @@ from graphls.ir.types import (
 )
 from graphls.primitives.arithmetic import as_wide
 from graphls.primitives.emitter import Emitter
+from graphls.primitives.low_precision import FORMATS, rounded
+from graphls.primitives.low_precision_in_xla import rounded_in_xla
 from graphls.primitives.primitive import Array, FloatElementwise, Primitive, f32, of, sample
 
 
@@ -36,7 +42,8 @@ class Cast(Primitive):
     In a low dtype, numbers beyond its range, infinite ones too, become its largest or lowest finite number, as in the
     table of ONNX's Cast; with `saturate=False` nan or inf, as in `ml_dtypes`. A nan stays one; float4_e2m1fn has none,
     and stores it as -0. float8_e8m0fnu, which has neither zero nor a sign, stores 0 as its least number, 2 ** -127, or
-    without `saturate` as nan, and numbers below 0 as nan. Integers become low by way of float32.
+    without `saturate` as nan, and numbers below 0 as nan. Integers and
+    float64 become low by way of float32, as in `ml_dtypes`.
     """
 
     half = "native"
@@ -52,6 +59,14 @@ class Cast(Primitive):
         sample(of(int64, 9), dtype=float16, integers=(-70000, 70000)),
         sample(of(int32, 9), dtype=bool_),
         sample(of(bool_, 9), dtype=float32),
+        sample(f32(2, 30), dtype=float8_e4m3fn, low=-600.0, high=600.0, gradient=False),
+        sample(f32(2, 30), dtype=float8_e5m2, low=-7e4, high=7e4, gradient=False, saturate=False),
+        sample(of(float16, 60), dtype=float8_e4m3fnuz, low=-300.0, high=300.0, gradient=False, saturate=False),
+        sample(f32(60), dtype=float8_e5m2fnuz, low=-7e4, high=7e4, gradient=False),
+        sample(f32(60), dtype=float8_e8m0fnu, low=-1.0, high=9.0, gradient=False),
+        sample(f32(60), dtype=float4_e2m1fn, low=-7.0, high=7.0, gradient=False),
+        sample(of(float8_e4m3fn, 9), dtype=float32),
+        sample(of(float8_e8m0fnu, 9), dtype=float16, integers=(0, 9)),
     )
 
     def infer(self, x: Type, dtype: DType, saturate: bool = True) -> Type:
@@ -62,8 +77,8 @@ class Cast(Primitive):
         return x.with_dtype(dtype)
 
     def numpy(self, x: Array, dtype: DType, saturate: bool = True) -> Array:
-        if dtype.is_low and x.dtype != dtype.numpy:
-            x = _for_low(np, x, dtype, saturate)
+        if dtype.is_low:
+            x = _for_low(x, dtype, saturate)
         with np.errstate(over="ignore"):
             return x.astype(dtype.numpy)
 
@@ -71,10 +86,10 @@ class Cast(Primitive):
         """A bool selects a number: of a product with a converted one XLA makes a selection, in which inf * 0 is 0."""
         if x.dtype == bool:
             return jax.numpy.where(x, np.ones((), dtype.numpy), np.zeros((), dtype.numpy))
-        if x.dtype == np.float64 and (dtype is float16 or dtype.is_low):
+        if x.dtype == np.float64 and dtype is float16:
             x = _rounded_to_odd(jax, x)
-        if dtype.is_low and x.dtype != dtype.numpy:
-            x = _for_low(jax.numpy, x, dtype, saturate)
+        if dtype.is_low:
+            return rounded_in_xla(jax, x.astype(np.float32), dtype, saturate)
         return x.astype(dtype.numpy)
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value, dtype: DType, saturate: bool = True) -> Any:
@@ -82,29 +97,24 @@ class Cast(Primitive):
         return None if is_flat else e.cast(g, dtype=x.type.dtype)
 
     def onnx(self, e: Emitter, x: str, dtype: DType, saturate: bool = True) -> str:
-        if e.in_types[0].dtype is float64 and dtype is float16:
+        source = e.in_types[0].dtype
+        if dtype.is_low:
+            return rounded(e, x if source is float32 else e.cast(x, float32), dtype, saturate)
+        if source is float64 and dtype is float16:
             return _rounded_once(e, x)
         return e.cast(x, dtype)
 
 
-def _for_low(xp: Any, x: Array, dtype: DType, saturate: bool) -> Any:
-    """Numbers in float32, or float64, that the conversion of `ml_dtypes` makes those of the low dtype."""
-    if x.dtype != np.float64:
-        x = x.astype(np.float32)
-    low, high = (x.dtype.type(limit) for limit in limits(dtype))
+def _for_low(x: Array, dtype: DType, saturate: bool) -> Any:
+    """Numbers in float32 that the conversion of `ml_dtypes` makes those of the low dtype."""
+    x = x.astype(np.float32)
+    form = FORMATS[dtype]
+    low, high = np.float32(form.lowest), np.float32(form.most)
     if saturate and dtype is float8_e8m0fnu:
-        x = xp.where(x >= 0, xp.clip(x, low, high), x)
+        x = np.where(x >= 0, np.clip(x, low, high), x)
     elif saturate:
-        x = xp.clip(x, low, high)
-    return xp.where(x != x, x.dtype.type(np.nan), x) if dtype is float4_e2m1fn else x
-
-
-def limits(dtype: DType) -> tuple[float, float]:
-    """The lowest and the largest finite number of a low dtype."""
-    import ml_dtypes
-
-    numbers: Any = ml_dtypes.finfo(dtype.numpy)  # type: ignore[no-untyped-call]
-    return float(numbers.min), float(numbers.max)
+        x = np.clip(x, low, high)
+    return np.where(x != x, np.float32(np.nan), x) if dtype is float4_e2m1fn else x
 
 
 def _rounded_to_odd(jax: Any, x: Array) -> Any:

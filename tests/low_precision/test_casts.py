@@ -8,8 +8,12 @@ import numpy as np
 import pytest
 
 import graphls
+from graphls.inspect.testing.samples import run
 from graphls.ir import Builder, Value, interpret, verify
 from graphls.ir.types import LOW, DType, Type, bfloat16, bool_, float16, float32, float64, int32
+from graphls.runtime.lowering import lower
+from graphls.runtime.lowering.types import exchanged
+from graphls.runtime.xla.tracing import traced
 from tests.low_precision.numbers import IDS, Array, around_roundings, bits, every, expected
 
 EVERY = pytest.mark.parametrize("dtype", LOW, ids=IDS)
@@ -109,3 +113,40 @@ def test_the_text_of_a_cast_reads_back(dtype: DType) -> None:
     graph = _graph(e, x, e.constant(array), e.constant(array[:3]))
     for before, after in zip(graph.nodes, graphls.parse(str(graph)).nodes, strict=True):
         np.testing.assert_array_equal(bits(before.attrs["value"]), bits(after.attrs["value"]))
+
+
+def lowered_results(graph: graphls.Graph, *arrays: Array) -> list[Array]:
+    """The results of a graph by ONNX Runtime, in the dtypes of the graph."""
+    model = lower(graph)
+    fed = [a.astype(exchanged(v.type).dtype.numpy) for a, v in zip(arrays, graph.inputs, strict=True)]
+    results = run(model, graph, fed)
+    return [r.astype(v.type.dtype.numpy) for r, v in zip(results, graph.outputs, strict=True)]
+
+
+def unsigned_nan(x: Array) -> Array:
+    """The bytes, with one nan for all, whose sign a runtime may change."""
+    return np.where(np.isnan(x.astype(np.float32)), 255, bits(x))
+
+
+@EVERY
+@SATURATE
+@pytest.mark.parametrize("source", SOURCES)
+def test_onnx_runtime_casts_as_ml_dtypes(dtype: DType, saturate: bool, source: str) -> None:
+    x = SOURCES[source]()
+    graph = cast_graph(Type(graphls.ir.as_dtype(x.dtype), x.shape), dtype, saturate)
+    (result,) = lowered_results(graph, x)
+    np.testing.assert_array_equal(unsigned_nan(result), unsigned_nan(expected(x, dtype, saturate)))
+
+
+@EVERY
+@SATURATE
+@pytest.mark.parametrize("source", SOURCES)
+def test_xla_casts_as_ml_dtypes(dtype: DType, saturate: bool, source: str) -> None:
+    jax = pytest.importorskip("jax")
+    x = SOURCES[source]()
+    graph = cast_graph(Type(graphls.ir.as_dtype(x.dtype), x.shape), dtype, saturate)
+    with jax.enable_x64(True):
+        (result,) = jax.jit(lambda x: traced(jax, graph, [x])[0])(x)
+    if source == "float64":  # whose conversion to a float32 takes the smallest for zeros on a CPU
+        x = np.where(abs(x) < 2.0**-126, np.copysign(0, x), x)
+    np.testing.assert_array_equal(unsigned_nan(np.asarray(result)), unsigned_nan(expected(x, dtype, saturate)))

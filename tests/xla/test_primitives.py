@@ -181,6 +181,8 @@ def in_xla(taken: list[Case]) -> list[list[Any]]:
 def check(primitive: Any, result: Any, expected: Any, dtype: DType) -> None:
     """Assert that a result is the expected one, within the bounds that stand above."""
     kind: Type = type_of(expected)
+    if kind.dtype.is_low:
+        result, expected = result.astype(np.float32), expected.astype(np.float32)
     if not kind.dtype.is_float:
         np.testing.assert_array_equal(result, expected)
         return

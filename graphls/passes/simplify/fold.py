@@ -8,7 +8,7 @@ from typing import Any
 
 from graphls.ir.graph import Graph, Node, Value
 from graphls.ir.registry import lookup
-from graphls.ir.types import DType, bool_, float8_e8m0fnu, float16
+from graphls.ir.types import DType, bool_, float8_e5m2, float8_e8m0fnu, float16
 from graphls.passes.manager import register_pass
 from graphls.passes.rewriter import gradient_nodes
 from graphls.passes.simplify.folding import Folded, Folding
@@ -92,12 +92,13 @@ def _transpose(f: Folding, node: Node) -> Folded:
 
 def _cast(f: Folding, node: Node) -> Folded:
     (x,), to = node.inputs, node.output.type.dtype
-    if x.type.dtype is to:
+    changes_infinities = to is float8_e5m2 and node.attrs.get("saturate", True)
+    if x.type.dtype is to and not changes_infinities:
         return x
     before = f.inner_operand(node)
     if before is None or not _passes_through(before.type.dtype, x.type.dtype, to):
         return None
-    return before if before.type.dtype is to else replace(node, inputs=(before,))
+    return before if before.type.dtype is to and not changes_infinities else replace(node, inputs=(before,))
 
 
 def _passes_through(first: DType, middle: DType, last: DType) -> bool:

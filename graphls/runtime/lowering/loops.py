@@ -9,6 +9,7 @@ from onnx import GraphProto
 
 from graphls.ir.graph import Graph, Node, captures
 from graphls.ir.types import Type, bool_, float32, int64
+from graphls.runtime.lowering.types import held
 from graphls.runtime.lowering.values import Values
 
 Lower = Callable[[], Sequence[str]]
@@ -57,7 +58,7 @@ def _scan(e: Values, node: Node, names: Sequence[str]) -> tuple[str, ...]:
             used.add(e.add_parameter("unused", Type(bool_)))
         e.nodes(region.nodes, region.outputs)
         for value in region.outputs:
-            e.result(value, value.type, used)
+            e.result(value, held(value.type), used)
     e.node = node
     attrs: dict[str, GraphProto | int | list[int]] = {"body": body, "num_scan_inputs": len(arrays)}
     if node.attrs.get("reverse"):
@@ -77,10 +78,10 @@ def lower_while(e: Values, node: Node, names: Sequence[str]) -> tuple[str, ...]:
         e.add_parameter("running", Type(bool_))
         used = e.add_parameters(region.inputs)
         e.nodes(region.nodes, region.outputs)
-        again = _condition(e, test, [e.form(v, v.type.dtype) for v in region.outputs[: len(names)]])
+        again = _condition(e, test, [e.form(v, held(v.type).dtype) for v in region.outputs[: len(names)]])
         e.yielded(again, Type(bool_), used)
         for value in region.outputs:
-            e.result(value, value.type, used)
+            e.result(value, held(value.type), used)
     e.node = node
     return e.results("Loop", ["", first, *names], {"body": body}, len(node.outputs))
 
@@ -89,7 +90,7 @@ def _condition(e: Values, test: Graph, names: Sequence[str]) -> str:
     """The condition of a loop for these tensors, in the current graph or body."""
     with e.branch_body(e.body):
         for value, name in zip(test.inputs, names, strict=True):
-            e.forms[value] = {value.type.dtype: name}
+            e.forms[value] = {held(value.type).dtype: name}
         e.nodes(test.nodes, test.outputs)
         return e.form(test.outputs[0], bool_)
 

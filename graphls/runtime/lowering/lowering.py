@@ -23,7 +23,7 @@ from graphls.runtime.lowering.loops import if_iterations, lower_scan, lower_whil
 from graphls.runtime.lowering.ports import Ports
 from graphls.runtime.lowering.rules import Rules
 from graphls.runtime.lowering.target import KernelCheck, Target, target_of, trust_kernels
-from graphls.runtime.lowering.types import describe, exchanged
+from graphls.runtime.lowering.types import describe, exchanged, held
 from graphls.runtime.lowering.values import Forms
 
 
@@ -133,7 +133,7 @@ class Lowering(Rules):
             self.forms[node.output] = self.forms[node.inputs[0]]
         elif computes_nothing(node):
             for value, array in zip(node.outputs, results_of_nothing(node), strict=True):
-                self.forms[value] = {value.type.dtype: self.const(array, value.type.dtype)}
+                self.forms[value] = {held(value.type).dtype: self.const(array, value.type.dtype)}
         else:
             self._by_rule(node)
 
@@ -152,8 +152,9 @@ class Lowering(Rules):
 
     def set_form(self, value: Value, dtype: DType, name: str, rounds: bool) -> None:
         """Set the tensor of a value in a dtype, after rounding it to the dtype of the value if need be."""
-        if dtype is not value.type.dtype and (rounds or not dtype.is_float):
-            name, dtype = self.cast(name, value.type.dtype), value.type.dtype
+        own = held(value.type).dtype
+        if dtype is not own and (rounds or not dtype.is_float):
+            name, dtype = self.cast(name, own), own
         if value in self.fenced or (value in self.captured and name in self.casts):
             same_iterations = (0,) * value.type.stacked
             name = self.Reshape(name, self.ints(same_iterations + value.type.shape))
@@ -199,7 +200,7 @@ class Lowering(Rules):
             self.nodes(region.nodes, region.outputs)
             used: set[str] = set()
             for value in region.outputs:
-                self.result(value, value.type, used)
+                self.result(value, held(value.type), used)
         return body
 
     @contextmanager
@@ -218,13 +219,14 @@ class Lowering(Rules):
         assert node is not None
         (region,) = node.regions
         self.nodes(region.nodes, region.outputs)
-        self.node, self.out_types = node, tuple(v.type for v in node.outputs)
-        return tuple(self.form(v, v.type.dtype) for v in region.outputs)
+        self.node, self.out_types = node, tuple(held(v.type) for v in node.outputs)
+        return tuple(self.form(v, held(v.type).dtype) for v in region.outputs)
 
     def add_parameters(self, values: Iterable[Value]) -> set[str]:
         """Add values as inputs of the current body; returns their names."""
         for value in values:
-            self.forms[value] = {value.type.dtype: self.add_parameter(value.name, value.type)}
+            kind = held(value.type)
+            self.forms[value] = {kind.dtype: self.add_parameter(value.name, kind)}
         return {info.name for info in self.body.input}
 
     def scan(self, names: Sequence[str]) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from graphls.primitives.emitter import Operand
 from graphls.primitives.faults import is_builtin
 from graphls.runtime.lowering.plugin_rules import results_of
 from graphls.runtime.lowering.target import Target, rounds_once
+from graphls.runtime.lowering.types import held
 from graphls.runtime.lowering.values import Values
 
 _MANY = 256
@@ -74,7 +75,7 @@ class Rules(Values):
     def _operands(self, node: Node, target: Target) -> tuple[Sequence[Any], tuple[Type, ...]]:
         """The operands of a node's rule, in the types in which a target computes; and the types of its results."""
         primitive = node.primitive
-        computed = as_it_is if primitive.half == "native" else target.computed
+        computed = held if primitive.half == "native" else target.computed
         self.in_types = tuple(computed(v.type) for v in node.inputs)
         self.out_types = tuple(computed(v.type) for v in node.outputs)
         if primitive.takes_values:
@@ -123,6 +124,3 @@ class Rules(Values):
         return names
 
 
-def as_it_is(kind: Type) -> Type:
-    """The type itself."""
-    return kind

@@ -9,7 +9,7 @@ from onnx import NodeProto
 
 from graphls.ir.types import DType, Type, float16, float32
 from graphls.runtime.lowering.kernel_tables import KernelTable, signature, table
-from graphls.runtime.lowering.types import COMPUTED, KINDS
+from graphls.runtime.lowering.types import COMPUTED, KINDS, held
 
 MOVES = {"Concat", "Expand", "Gather", "GatherElements", "GatherND", "Identity", "Pad", "Reshape", "Shape", "Slice"}
 MOVES |= {"Squeeze", "Tile", "Transpose", "Unsqueeze", "Where"}
@@ -73,7 +73,7 @@ class Target:
         if kind.dtype.is_half:
             is_native = self.native_half if kind.dtype is float16 else self.native_bfloat16
             return kind if is_native else kind.with_dtype(float32)
-        return kind.with_dtype(COMPUTED.get(kind.dtype, kind.dtype))
+        return held(kind.with_dtype(COMPUTED.get(kind.dtype, kind.dtype)))
 
     def has_kernel(self, operator: str, dtype: DType) -> bool:
         """True if the device has a kernel of an operator for this dtype of its first variable; a CPU always has."""

@@ -6,6 +6,7 @@ from onnx import TensorProto, ValueInfoProto
 
 from graphls.ir.types import (
     DTYPES,
+    LOW,
     DType,
     Type,
     bfloat16,
@@ -33,8 +34,16 @@ ELEMENT_TYPES: dict[DType, int] = {dtype: TensorProto.DataType.Value(kind.upper(
 COMPUTED: dict[DType, DType] = {int8: int32, int16: int32, uint8: int32, uint16: int32, uint32: int64, uint64: int64}
 """Integers that are computed in another dtype and wrapped; a uint64 beyond 2 ** 63 compares as negative."""
 
-EXCHANGED: dict[DType, DType] = {bfloat16: float32}
+HELD: dict[DType, DType] = dict.fromkeys(LOW, float32)
+"""The dtypes of tensors for values of low dtypes, which float32 represents exactly: few kernels take any float8."""
+
+EXCHANGED: dict[DType, DType] = {bfloat16: float32} | HELD
 """The dtypes of inputs and outputs: no runtime takes arrays of bfloat16, whose values float32 represents exactly."""
+
+
+def held(kind: Type) -> Type:
+    """The type of the tensor of a value in a model."""
+    return kind.with_dtype(HELD.get(kind.dtype, kind.dtype))
 
 
 def exchanged(kind: Type) -> Type:

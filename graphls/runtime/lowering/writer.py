@@ -159,6 +159,8 @@ class Writer:
         """A constant array or number; equal ones are stored once."""
         exact = np.asarray(value)
         array = np.ascontiguousarray(exact.astype((dtype or as_dtype(exact.dtype)).numpy)).reshape(exact.shape)
+        if as_dtype(array.dtype).is_low:
+            array = array.astype(np.float32)
         kind = type_of(array)
         key = (kind, array.tobytes() if array.nbytes <= SMALLEST else blake2b(bytes_of(array)).digest())
         if key not in self.constants:

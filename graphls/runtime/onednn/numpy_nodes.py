@@ -45,7 +45,7 @@ def computes(node: Node) -> bool:
     if is_apart or any(v.type == TOKEN or v.type.stacked or not v.type.size for v in values):
         return False
     others = {float16} if library().has_bfloat16 else {float16, bfloat16}
-    if any(v.type.dtype in others for v in values):
+    if any(v.type.dtype in others or v.type.dtype.is_low for v in values):
         return False
     is_narrow = any(v.type.dtype is bfloat16 for v in values)
     is_quick = _is_moved(node) or _is_compared(node) if is_narrow else _is_quick(node)

@@ -63,7 +63,7 @@ def _is_fit(value: Value) -> bool:
 def _is_array(value: Value) -> bool:
     """Whether a value has as many elements in each step, in a dtype that kernels or NumPy compute in."""
     kind = value.type
-    is_known = not kind.dtype.is_half or kind.dtype in computed()
+    is_known = not (kind.dtype.is_half or kind.dtype.is_low) or kind.dtype in computed()
     return kind != TOKEN and not kind.stacked and kind.size > 0 and is_known
 
 

@@ -1,0 +1,149 @@
+"""Rounding to dtypes of eight bits and fewer: ranges, and the rule in arithmetic of wider floats for ONNX.
+
+A model holds numbers of a low dtype as float32. ONNX's Cast to float8 is no help: few runtimes have all kernels of it,
+ONNX Runtime (1.32) none for float4, and those that it has take three times as long as this arithmetic on a CPU.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from graphls.ir.types import (
+    DType,
+    float4_e2m1fn,
+    float8_e4m3fn,
+    float8_e4m3fnuz,
+    float8_e5m2,
+    float8_e5m2fnuz,
+    float8_e8m0fnu,
+    float32,
+    float64,
+)
+from graphls.primitives.emitter import Emitter
+
+DIGITS = {float32: 23, float64: 52}
+"""The bits of a mantissa."""
+
+
+@dataclass(frozen=True)
+class Format:
+    """The numbers of a low dtype.
+
+    `mantissa` bits follow the first digit, `least` is the smallest normal number and `most` the largest finite one,
+    and `beyond` is what a number beyond it becomes where a cast does not saturate.
+    """
+
+    mantissa: int
+    least: float
+    most: float
+    beyond: float
+    is_signed: bool = True
+    has_negative_zero: bool = True
+    has_nan: bool = True
+    bits: int = 8
+
+    @property
+    def lowest(self) -> float:
+        """The smallest number."""
+        return -self.most if self.is_signed else self.least
+
+
+FORMATS: dict[DType, Format] = {
+    float8_e4m3fn: Format(3, 2.0**-6, 448.0, np.nan),
+    float8_e4m3fnuz: Format(3, 2.0**-7, 240.0, np.nan, has_negative_zero=False),
+    float8_e5m2: Format(2, 2.0**-14, 57344.0, np.inf),
+    float8_e5m2fnuz: Format(2, 2.0**-15, 57344.0, np.nan, has_negative_zero=False),
+    float8_e8m0fnu: Format(0, 2.0**-127, 2.0**127, np.nan, is_signed=False, has_negative_zero=False),
+    float4_e2m1fn: Format(1, 1.0, 6.0, 6.0, has_nan=False, bits=4),
+}
+"""The formats: OCP's 8-bit floating point and microscaling specifications, and the fnuz ones of Noune et al. (2022)."""
+
+
+def rounded(e: Emitter, x: str, dtype: DType, saturate: bool) -> str:
+    """Numbers of float32 rounded to those of a low dtype, in float32."""
+    form = FORMATS[dtype]
+    if not form.is_signed:
+        return _as_powers(e, x, form, saturate)
+    if form.has_negative_zero:
+        return _with_signs(e, x, form, saturate)
+    bound = e.const(_bound(form, saturate), float32)
+    result = _nearest(e, e.Max(e.Min(x, bound), e.Neg(bound)), form)
+    return result if saturate else _beyond(e, result, e.Abs(result), form)
+
+
+def _bound(form: Format, saturate: bool) -> float:
+    """A bound of finite numbers, beyond which all become the same."""
+    return form.most if saturate else 4 * form.most
+
+
+def _beyond(e: Emitter, x: str, magnitude: str, form: Format) -> str:
+    """The numbers, with those beyond the largest finite one replaced."""
+    return e.Where(e.Greater(magnitude, e.const(form.most, float32)), e.const(form.beyond, float32), x)
+
+
+def _nearest(e: Emitter, x: str, form: Format) -> str:
+    """Finite numbers, or magnitudes of a format with -0, rounded to the mantissa, ties to even; -0 becomes 0.
+
+    Adding 1.5 times a power of two, and subtracting it, rounds to a unit that is a fixed part of that power.
+    """
+    place = _first_place(e, x, float32)
+    unit = e.Max(place if form.has_negative_zero else e.Abs(place), e.const(form.least, float32))
+    large = e.Mul(unit, e.const(1.5 * 2.0 ** (DIGITS[float32] - form.mantissa), float32))
+    return e.Sub(e.Add(x, large), large)
+
+
+def _first_place(e: Emitter, x: str, wide: DType) -> str:
+    """The power of two of the first digit, with the sign of the number.
+
+    Algorithm 3.6 of Rump, Ogita and Oishi, Accurate Floating-Point Summation I (2008). ONNX Runtime (1.32) takes the
+    float64 before 1 for 1, and would drop a product with it.
+    """
+    digits = DIGITS[wide]
+    scaled, rest = e.Mul(x, e.const(2.0**digits + 1, wide)), 2.0 ** (-digits - 1)
+    if wide is float64:
+        return e.Sub(scaled, e.Sub(scaled, e.Mul(scaled, e.const(rest, wide))))
+    return e.Sub(scaled, e.Mul(scaled, e.const(1 - rest, wide)))
+
+
+def _with_signs(e: Emitter, x: str, form: Format, saturate: bool) -> str:
+    """The magnitudes rounded, times the signs: a selection of the runtime would lose that of -0."""
+    magnitude = e.Abs(x)
+    if not form.has_nan:
+        is_nan = e.IsNaN(x)
+        magnitude, sign = e.Where(is_nan, e.const(0.0, float32), magnitude), _sign_or_minus(e, x, is_nan)
+    else:
+        sign = _sign(e, x)
+    result = _nearest(e, e.Min(magnitude, e.const(_bound(form, saturate), float32)), form)
+    return e.Mul(result if saturate else _beyond(e, result, result, form), sign)
+
+
+def _sign(e: Emitter, x: str) -> str:
+    """1 or -1, or for numbers that become 0, a number with their sign, -0 for -0."""
+    one = e.const(1.0, float32)
+    return e.Max(e.Min(e.Mul(x, e.const(2.0**20, float32)), one), e.Neg(one))
+
+
+def _sign_or_minus(e: Emitter, x: str, is_nan: str) -> str:
+    """1 or -1, the latter for -0 and nan: a reciprocal has the sign of a zero, and survives a selection."""
+    one, minus, large = (e.const(number, float32) for number in (1.0, -1.0, 8.0))
+    inverse = e.Div(large, e.Max(e.Min(x, large), e.Neg(large)))
+    return e.Max(e.Min(e.Where(is_nan, minus, inverse), one), minus)
+
+
+def _as_powers(e: Emitter, x: str, form: Format, saturate: bool) -> str:
+    """The nearest powers of two, the larger one of two, by way of float64, of which none of them is subnormal.
+
+    All numbers between the least two become the larger one, as in `ml_dtypes` and XLA.
+    """
+    x = e.cast(x, float64)
+    none, nan, most = (e.const(number, float64) for number in (0.0, np.nan, form.most))
+    bounded = e.Max(e.Min(x, e.const(_bound(form, saturate), float64)), e.const(form.least, float64))
+    second = e.Max(bounded, e.const(2 * form.least, float64))
+    bounded = e.Where(e.Greater(bounded, e.const(form.least, float64)), second, bounded)
+    half = e.Mul(_first_place(e, bounded, float64), e.const(0.5, float64))
+    power = _first_place(e, e.Add(bounded, half), float64)
+    if saturate:
+        return e.cast(e.Where(e.Less(x, none), nan, power), float32)
+    return e.cast(e.Where(e.Greater(x, none), e.Where(e.Greater(power, most), nan, power), nan), float32)
