@@ -39,6 +39,7 @@ from graphls.primitives import (
     pooling,
     random,
     reduction,
+    scaling,
     shape,
     softmax,
     trigonometric,
@@ -66,5 +67,6 @@ __all__ = [
     "arithmetic", "bfloat16", "bool_", "broadcast_shapes", "cast", "collectives", "control", "convolution", "extremes",
     "f32", "float16", "float32", "float64", "functions", "host", "indexing", "int8", "int16", "int32", "int64",
     "linear", "logic", "lookup", "loops", "namespace", "normalise_axes", "normalise_axis", "of", "order", "pooling",
-    "random", "reduction", "require_float", "same_dtype", "sample", "shape", "softmax", "trigonometric", "uint8",
+    "random", "reduction", "require_float", "same_dtype", "sample", "scaling", "shape", "softmax", "trigonometric",
+    "uint8",
 ]  # fmt: skip

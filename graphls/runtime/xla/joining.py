@@ -15,11 +15,13 @@ JOINED = {
     "add": frozenset(("sum",)),  # (x + a) + b is x + (a + b)
     "asin": frozenset(("sum",)),
     "asinh": _POWERS,
+    "dequantize": _QUOTIENTS,
     "div": _QUOTIENTS | _POWERS,  # x / a / b is x / (a * b), and x / exp(y) is x * exp(-y)
     "floor_div": _QUOTIENTS,
     "log": _POWERS | {"reciprocal", "rsqrt", "sqrt"},  # log(exp(x)) is x
     "mul": frozenset(("product", "quotient")),
     "pow": _POWERS | _QUOTIENTS | {"sqrt", "square"},  # exp(x) ** y is exp(x * y)
+    "quantize": _QUOTIENTS,
     "reciprocal": _QUOTIENTS | _POWERS,
     "rsqrt": frozenset(("power", "reciprocal", "square")),
     "sqrt": frozenset(("power", "reciprocal", "square")),  # sqrt(x * x) is abs(x)
@@ -33,7 +35,7 @@ _FORMS = {
     "div": "quotient", "exp": "exp", "pow": "power", "reciprocal": "reciprocal", "rsqrt": "rsqrt", "sqrt": "sqrt",
     "square": "square",
 }  # fmt: skip
-_WITH_CONSTANTS = {"add": "sum", "sub": "sum", "mul": "product"}
+_WITH_CONSTANTS = {"add": "sum", "sub": "sum", "dequantize": "product", "mul": "product", "quantize": "product"}
 _KEEP = frozenset(("abs", "slice"))
 """Operations that the simplifier leaves out, or computes before another one; so it does with those that move."""
 
