@@ -48,9 +48,9 @@ def graph_of(form: Form, kind: Type) -> Graph:
     states = {name: Value(name, type_of(array), is_state=True) for name, array in form.states.items()}
     extra = Extra(states)
     numbers = form.rounded(e, x, extra)
-    first = next(node for node in e.nodes if node.primitive.name in ("quantize", "round_stochastically"))
-    last = next(node for node in e.nodes if node.primitive.name == "dequantize")
-    outputs = numbers, first.outputs[0], first.inputs[1], last.inputs[1]
+    last = e.nodes[-1] if e.nodes[-1].primitive.name == "dequantize" else e.nodes[-2]
+    first = next((node for node in e.nodes if node.primitive.name == "quantize"), last)
+    outputs = numbers, last.inputs[0], first.inputs[1], last.inputs[1]
     return Graph("main", (x, *extra.drawn), tuple(states.values()), tuple(e.nodes), (), outputs)
 
 

@@ -30,6 +30,7 @@ from graphls.passes.precision.scales import (
     scaled,
     shared_power,
 )
+from graphls.passes.precision.stochastic import rounded_at_random
 
 Array = np.ndarray[Any, Any]
 
@@ -207,7 +208,8 @@ class NVFP4Form(Form):
     """float4_e2m1fn with a scale of float8_e4m3fn for each block and a float32 for the tensor.
 
     With `hadamard_axis` the numbers are first transformed along that axis, and the result stays so: the other operand
-    of the product is, too. `is_stochastic` rounds up as often as a number is near to the upper one. Sources:
+    of the product is, too. `is_stochastic` rounds to one of the two
+    nearest numbers, the more often the nearer it is. Sources:
     "Pretraining Large Language Models with NVFP4" (arXiv 2509.25149), appendices B and C; Transformer Engine,
     pytorch/custom_recipes/reference_nvfp4.py, with whose order of operations the scales are exact.
 
@@ -228,7 +230,7 @@ class NVFP4Form(Form):
         scale, inverse_scale = self._scales(e, y)
         if not self.is_stochastic:
             return _through(e, y, float4_e2m1fn, self.block, scale, inverse_scale, x.dtype)
-        low = e.round_stochastically(scaled(e, y, scale, self.block), more.uniform(y.type), dtype=float4_e2m1fn)
+        low = rounded_at_random(e, scaled(e, y, scale, self.block), more.uniform(y.type))
         return _back(e, low, inverse_scale, self.block, x.dtype)
 
     def _scales(self, e: Builder, x: Value) -> tuple[Value, Value]:

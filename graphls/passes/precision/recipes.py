@@ -188,11 +188,11 @@ class NVFP4(Recipe):
     """float4_e2m1fn with a scale of float8_e4m3fn for each 16 numbers along the summed axis and one for the tensor.
 
     `fp4_2d_quantization` has a scale for each 16 x 16 numbers of a weight. With `stochastic_rounding` gradients are
-    rounded up as often as they are near to the upper number. With `random_hadamard_transform` both operands of the
-    gradient of a weight are multiplied by a Hadamard matrix with random signs, 16 numbers at a time, along the axis
-    that it sums, which spreads outliers and leaves the product the same. Raises GraphTypeError for other switches than
-    True and False. Sources: "Pretraining Large Language Models with NVFP4" (arXiv 2509.25149); Transformer Engine's
-    NVFP4BlockScaling, which has the names of the options.
+    rounded to one of the two nearest numbers, the more often the nearer it is. With `random_hadamard_transform` both
+    operands of the gradient of a weight are multiplied by a Hadamard matrix with random signs, 16 numbers at a time,
+    along the axis that it sums, which spreads outliers and leaves the product the same. Raises GraphTypeError for other
+    switches than True and False. Sources: "Pretraining Large Language Models with NVFP4" (arXiv 2509.25149);
+    Transformer Engine's NVFP4BlockScaling, which has the names of the options.
 
     Examples:
         >>> from graphls import amp
