@@ -10,10 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from graphls.base.sharing.storage import array_in
 from graphls.ir import Builder, Names, Value, interpret
+from graphls.ir.build import substitute
 from graphls.ir.graph import Graph, Write
 from graphls.ir.types import float8_e4m3fn, float8_e5m2, type_of
 from graphls.passes.precision.forms import DelayedForm
+from tests.engine_sessions import session_on
 
 F32_MAX = float(np.finfo(np.float32).max)
 
@@ -98,6 +101,21 @@ def test_delayed_scaling_is_the_published_rule_for_200_steps(form: DelayedForm) 
             np.testing.assert_equal(last, TABLE[form][step])
     if form.amax_history_len == 16:
         assert states["amax_history"].tolist() == LAST_HISTORY
+
+
+@pytest.mark.parametrize("engine", ["onnxruntime", "xla"])
+@pytest.mark.parametrize("form", TABLE, ids=str)
+def test_engines_update_to_the_same_bits(form: DelayedForm, engine: str) -> None:
+    graph = update_of(form)
+    inputs = {state: Value(state.name, state.type) for state in graph.states}
+    nodes = tuple(substitute(node, inputs) for node in graph.nodes)
+    graph = graph.replace(inputs=(*graph.inputs, *inputs.values()), states=(), writes=(), nodes=nodes)
+    session, states = session_on(engine, graph), list(form.states.values())
+    for step in range(60):
+        operands = [np.asarray(maximum_of(step)), *states]
+        states, _ = interpret(graph, operands)
+        for result, expected in zip(session.run(operands), states, strict=True):
+            np.testing.assert_array_equal(array_in(result), expected)
 
 
 def test_the_scale_of_a_tiny_maximum_is_the_largest_number() -> None:
