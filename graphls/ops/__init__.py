@@ -37,6 +37,7 @@ from graphls.ops.math import (  # noqa: F401
     gamma_functions,
     incomplete_functions,
     reductions,
+    scaling,
     statistics,
     transcendental,
 )

@@ -324,6 +324,9 @@ from graphls.ops.math.incomplete_functions import igammac as igammac
 from graphls.ops.math.reductions import cummax as cummax
 from graphls.ops.math.reductions import cummin as cummin
 from graphls.ops.math.reductions import logcumsumexp as logcumsumexp
+from graphls.ops.math.scaling import absolute_maximum as absolute_maximum
+from graphls.ops.math.scaling import dequantize as dequantize
+from graphls.ops.math.scaling import quantize as quantize
 from graphls.ops.math.statistics import cov as cov
 from graphls.ops.math.statistics import diff as diff
 from graphls.ops.math.statistics import histc as histc

@@ -12,11 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import graphls
+from graphls import ops
 from graphls.inspect.testing import laws
 from graphls.inspect.testing.samples import run, single
 from graphls.ir import Graph, Type, Value, dump, interpret, parse
 from graphls.ir.build import Builder
-from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.ir.registry import lookup
 from graphls.ir.types import (
     as_dtype,
@@ -30,6 +32,7 @@ from graphls.ir.types import (
 )
 from graphls.primitives.primitive import Sample
 from graphls.primitives.scaling import Blocks
+from graphls.runtime.onednn.library import library
 from graphls.runtime.onnxruntime.kernel_checks import is_right
 
 FORMATS = ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu", "float4_e2m1fn")
@@ -339,3 +342,73 @@ def test_blocks_of_the_mx_specification(engine: Any, name: str) -> None:
     scale_array = np.float32([[1, 1], [1, scale]]).astype(ml_dtypes.float8_e8m0fnu)
     y = result_of(engine, "dequantize", [q, scale_array], dtype=float32, block=(1, 32))
     assert_same(y[1, 32:40], np.float32(elements) * np.float32(scale))
+
+
+def check_engine(settings: dict[str, Any]) -> None:
+    """Skip a test where its engine is not installed."""
+    if settings.get("engine") == "xla":
+        pytest.importorskip("jax")
+    if settings.get("engine") == "onednn":
+        try:
+            library()
+        except GraphRuntimeError as error:
+            pytest.skip(error.message)
+
+
+@pytest.mark.parametrize("settings", [{"backend": "numpy"}, {}, {"engine": "xla"}, {"engine": "onednn"}], ids=str)
+def test_a_gradient_passes_straight_through_by_hand(settings: dict[str, Any]) -> None:
+    """As the docstring of `ops.quantize` says; the value is the rounded one, to the bit."""
+    check_engine(settings)
+    x = graphls.Tensor(numbers((4, 64), "float32", special=False))
+    block = (1, 32)
+
+    def rounded(x: Any) -> Any:
+        scale = 448.0 / ops.maximum(ops.absolute_maximum(x, block), 1e-6)
+        return ops.dequantize(ops.quantize(x, scale, block=block), 1.0 / scale, block=block)
+
+    def straight(x: Any) -> Any:
+        return (rounded(x) + (x - ops.stop_gradient(x))) * 3.0
+
+    def both(x: Any) -> Any:
+        return graphls.value_and_grad(lambda x: straight(x).sum())(x)[1], straight(x), rounded(x)
+
+    gradient, y, plain = graphls.compile(both, x, **settings)(x)
+    np.testing.assert_array_equal(gradient.asnumpy(), np.full((4, 64), 3, np.float32))
+    np.testing.assert_array_equal(y.asnumpy(), plain.asnumpy() * np.float32(3))
+    scale = np.float32(448) / np.maximum(maxima(x.asnumpy(), block), np.float32(1e-6))
+    q = saturated(scaled(x.asnumpy(), scale, block), "float8_e4m3fn")
+    expected = scaled(q, np.float32(1) / scale, block)
+    if "engine" in settings:  # which take a quotient to the last place
+        np.testing.assert_allclose(plain.asnumpy(), expected, rtol=1e-6)
+    else:
+        assert_same(plain.asnumpy(), expected)
+
+
+@pytest.mark.parametrize("settings", [{"backend": "numpy"}, {}, {"engine": "xla"}, {"engine": "onednn"}], ids=str)
+@pytest.mark.parametrize("name", SIGNED)
+def test_steps_on_every_engine_have_the_same_bits(settings: dict[str, Any], name: str) -> None:
+    check_engine(settings)
+    x, scale = numbers((40, 64), "float32", special=False), scales((40, 2))
+
+    def step(x: Any, scale: Any) -> Any:
+        q = ops.quantize(x, scale, as_dtype(name), (1, 32))
+        return ops.absolute_maximum(x, (1, 32)), q, ops.dequantize(q, scale, graphls.bfloat16, (1, 32))
+
+    operands = graphls.Tensor(x), graphls.Tensor(scale)
+    largest, q, y = graphls.compile(step, *operands, **settings)(*operands)
+    expected = saturated(scaled(x, scale, (1, 32)), name)
+    assert_same(largest.asnumpy(), maxima(x, (1, 32)))
+    assert_same(q.asnumpy(), expected)
+    np.testing.assert_array_equal(y.asnumpy(), scaled(expected, scale, (1, 32)).astype(ml_dtypes.bfloat16))
+
+
+def test_functions_have_one_block_and_a_number_for_its_scale_by_default() -> None:
+    x = graphls.Tensor(numbers((4, 6), "float32", special=False))
+    q = ops.quantize(x, 0.25)
+    assert q.dtype is float8_e4m3fn
+    assert_same(q.asnumpy(), saturated(x.asnumpy() * np.float32(0.25), "float8_e4m3fn"))
+    assert_same(ops.dequantize(q, 4.0).asnumpy(), q.asnumpy().astype(np.float32) * np.float32(4))
+    assert_same(ops.absolute_maximum(x).asnumpy(), maxima(x.asnumpy(), (0, 0)))
+    assert ops.absolute_maximum([1, -3]).asnumpy() == [3.0]
+    gradients = graphls.grad(lambda x: ops.dequantize(ops.quantize(x, 0.25), 4.0).sum())(x)
+    np.testing.assert_array_equal(gradients.asnumpy(), np.zeros((4, 6)))
