@@ -18,6 +18,7 @@ from graphls.ir.types import (
     float8_e5m2,
     float8_e5m2fnuz,
     float8_e8m0fnu,
+    float16,
     float32,
     float64,
 )
@@ -25,6 +26,8 @@ from graphls.primitives.emitter import Emitter
 
 DIGITS = {float32: 23, float64: 52}
 """The bits of a mantissa."""
+
+_HUGE = 2.0**100
 
 
 @dataclass(frozen=True)
@@ -66,11 +69,37 @@ def rounded(e: Emitter, x: str, dtype: DType, saturate: bool) -> str:
     form = FORMATS[dtype]
     if not form.is_signed:
         return _as_powers(e, x, form, saturate)
+    if saturate and e.runs_as_written and e.is_right("Clip", float32):
+        return _saturated(e, x, form)
     if form.has_negative_zero:
         return _with_signs(e, x, form, saturate)
     bound = e.const(_bound(form, saturate), float32)
     result = _nearest(e, e.Max(e.Min(x, bound), e.Neg(bound)), form)
     return result if saturate else _beyond(e, result, e.Abs(result), form)
+
+
+def _saturated(e: Emitter, x: str, form: Format) -> str:
+    """The form that takes ONNX Runtime 0.6 of the time of the others on a CPU: 0.6 nanoseconds an element.
+
+    x + d - d rounds x to the last place of d. A magnitude with 11 digits, shifted by the digits that are to go, is such
+    a d: where it is rounded to the next power of two, so is x. Below the smallest normal number all have its last
+    place; 1.5 times that keeps d - |x| above a power of two.
+    """
+    if not form.has_nan:  # a nan becomes -0, as a number that is as small does
+        x = e.Where(e.IsNaN(x), e.const(-1 / _HUGE, float32), x)
+    x = _clipped(e, x, form.most)
+    magnitude = e.Abs(x)
+    digits = e.Max(e.cast(e.cast(magnitude, float16), float32), e.const(1.5 * form.least, float32))
+    large = e.Mul(digits, e.const(2.0 ** (DIGITS[float32] - form.mantissa), float32))
+    if not form.has_negative_zero:
+        return e.Sub(e.Add(x, large), large)
+    sign = _clipped(e, e.Mul(x, e.const(_HUGE, float32)), 1.0)  # or a number with it, where the result is a zero
+    return e.Mul(e.Sub(e.Add(magnitude, large), large), sign)
+
+
+def _clipped(e: Emitter, x: str, most: float) -> str:
+    """Numbers from -most to most, and nans."""
+    return e.operator("Clip", [x, e.const(-most, float32), e.const(most, float32)])
 
 
 def _bound(form: Format, saturate: bool) -> float:

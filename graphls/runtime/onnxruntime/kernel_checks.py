@@ -95,8 +95,16 @@ def _order(dtype: DType, run: Run) -> bool:
     return bool(np.array_equal(run("TopK", x, np.array([5]), largest=0, outputs=2), [2, 1, 4, 0, 3]))
 
 
+def _bounds(dtype: DType, run: Run) -> bool:
+    """A check of Clip: a nan stays one, in whole vectors too, and so does the sign of a zero."""
+    x = np.repeat(np.array([np.nan, np.inf, -0.0, 2.0], dtype.numpy), _LANES)
+    low, high = np.array(-1, dtype.numpy), np.array(1, dtype.numpy)
+    return _agree(run("Clip", x, low, high), np.clip(x, low, high))
+
+
 _CHECKS: dict[str, Callable[[DType, Run], bool]] = {
     "Ceil": _elementwise("Ceil", np.ceil, -0.5, -0.0, 0.5),
+    "Clip": _bounds,
     "Exp": _elementwise("Exp", np.exp, -np.inf, 1.0),
     "Floor": _elementwise("Floor", np.floor, -0.0, 0.5),
     "Log": _elementwise("Log", np.log, 1.5, np.inf),
