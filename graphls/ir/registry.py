@@ -75,6 +75,12 @@ class Operation:
     is_product: bool = False
     """Whether it sums products of two operands, for which processors have units that take 16 bits and sum in 32."""
 
+    summed_axes: Callable[..., tuple[tuple[int, ...], tuple[int, ...]]] | None = None
+    """The axes of each of the two operands of a product over which it sums, from their types and its attributes.
+
+    Of a convolution, channels or images come first, then the positions.
+    """
+
     is_remainder: bool = False
     """Whether it is a remainder, which kernels that round the quotient get wrong."""
 

@@ -30,7 +30,9 @@ from graphls.nn.cell_calls import call_eagerly, in_construct, runs_eagerly
 from graphls.nn.cell_tree import CellDisplay
 from graphls.nn.hooks import Hooks, Observing, between_hooks
 from graphls.nn.parameter_names import check_distinct, separate_if_complete
+from graphls.nn.recipe_states import give_recipe
 from graphls.ops.state import assign
+from graphls.passes.precision.recipes import Recipe
 
 __all__ = ["Cell"]
 
@@ -78,6 +80,7 @@ class Cell(CellDisplay, Hooks):
     _float_type: DType | None
     _output_type: DType | None
     _casting: Casting | None
+    _recipe: Recipe | None
     _habits = CELL
     """Equivalents of names in other frameworks."""
 
@@ -104,6 +107,7 @@ class Cell(CellDisplay, Hooks):
             "_is_recomputed": False,
             "_pipeline_stage": None,
             "_passes": (),
+            "_recipe": None,
             "_phase": "",
             "_scope_name": "",
             "_version": 0,
@@ -343,17 +347,22 @@ class Cell(CellDisplay, Hooks):
             cell.add_flags(**flags)
         return self
 
-    def to_float(self, dst_type: DTypeLike) -> Cell:
+    def to_float(self, dst_type: DTypeLike | Recipe) -> Cell:
         """Compute this cell and all inside it in float16, bfloat16 or float32; returns the cell.
 
         Float inputs and parameters are cast where the cell uses them; parameters keep their dtype, and the
-        result is not cast back. Raises GraphValueError for any other dtype.
+        result is not cast back. For a recipe of `graphls.amp`, such as `amp.CurrentScaling()`, products read operands
+        of 8 bits or 4, and everything else stays in its dtype; a dtype ends the recipe of the cell. Raises
+        GraphValueError for any other dtype.
         """
+        if isinstance(dst_type, Recipe):
+            give_recipe(self, dst_type)
+            return self
         dtype = as_dtype(dst_type)
         if dtype not in (float16, bfloat16, float32):
-            raise GraphValueError(f"to_float takes float16, bfloat16 or float32, not {dtype!r}.")
+            raise GraphValueError(f"to_float takes float16, bfloat16, float32 or a recipe, not {dtype!r}.")
         for _, cell in self.cells_and_names():
-            cell.__dict__["_float_type"] = dtype
+            cell.__dict__.update(_float_type=dtype, _recipe=None)
         Configuration.note_change()
         return self
 
@@ -387,7 +396,7 @@ class Cell(CellDisplay, Hooks):
 
     def configuration(self) -> tuple[Any, ...]:
         """The settings of this cell alone that a compiled step depends on, and the version of its attributes."""
-        types = self._float_type, self._output_type, self._casting
+        types = self._float_type, self._output_type, self._casting, self._recipe
         return (self.training, *types, self._is_recomputed, self.pipeline_stage, self._version)
 
     # -- running ----------------------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ class EagerCell(Protocol):
     _output_type: DType | None
     _casting: Casting | None
     _passes: tuple[Any, ...]
+    _recipe: Any
 
     def _eager_construct(self, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """Run `construct` between the hooks of the cell."""
@@ -38,8 +39,11 @@ def runs_eagerly(cell: EagerCell) -> bool:
 
 
 def needs_graph(cell: EagerCell) -> bool:
-    """Returns whether a cell runs as a graph in eager mode, too: with passes, an optimizer or a gradient inside."""
-    if cell._passes or getattr(type(getattr(type(cell), "construct", None)), "needs_graph", False):
+    """Returns whether a cell runs as a graph in eager mode, too.
+
+    It does with passes, with a recipe, and with an optimizer or a gradient inside.
+    """
+    if cell._passes or cell._recipe or getattr(type(getattr(type(cell), "construct", None)), "needs_graph", False):
         return True
     fields = vars(cell)
     version, needs = fields.get("_needs_graph", (None, False))

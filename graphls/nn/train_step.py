@@ -28,6 +28,7 @@ from graphls.nn.optimizers.base import Optimizer
 from graphls.ops.gradients import GradOperation
 from graphls.ops.operands import tensor_of
 from graphls.ops.state import overflow_get, overflow_start
+from graphls.passes.precision.recipes import Recipe
 from graphls.runtime.context import get_context
 from graphls.runtime.context.parallel import get_auto_parallel_context, takes_parameters_of_first_rank
 
@@ -254,7 +255,7 @@ class TrainOneStepCell(Cell):
         """The names of the results outside of Python, such as in a bundle."""
         return ("loss", "gradients") if self.return_grad else "loss"
 
-    def to_float(self, dst_type: DTypeLike) -> Cell:
+    def to_float(self, dst_type: DTypeLike | Recipe) -> Cell:
         """Compute the network in this dtype; scale, gradients and optimizer keep theirs. Raises as Cell.to_float."""
         self.network.to_float(dst_type)
         return self

@@ -42,6 +42,7 @@ from graphls.passes.manager import (
 )
 from graphls.passes.overflow import overflow
 from graphls.passes.patterns import Match, NearMatch, Pattern, Rewrite, rewrite
+from graphls.passes.precision import low_precision
 from graphls.passes.schedule import order, partition, pipeline
 from graphls.passes.simplify import cse, dce, factor, fold, hoist, merge, recognise, recurrent, select
 
@@ -49,7 +50,7 @@ __all__ = [
     "TOKEN", "Builder", "DType", "Graph", "Match", "Names", "NearMatch", "Node", "Pass", "Pattern", "Pipeline",
     "PipelineResult", "Rewrite", "Type", "Value", "Write", "ancestors", "as_pipeline", "buckets", "captures", "cse",
     "dce", "descendants", "dump", "factor", "fake_quantize", "find_pass", "fold", "freeze", "gradient", "hoist",
-    "interpret", "join", "lookup", "lora", "merge", "needs", "order", "overflow", "parse", "parse_pipeline",
-    "partition", "pipeline", "recognise", "recurrent", "regather", "register_pass", "rewrite", "select", "shard",
-    "shardings", "stages", "substitute", "uses", "verify", "walk",
+    "interpret", "join", "lookup", "lora", "low_precision", "merge", "needs", "order", "overflow", "parse",
+    "parse_pipeline", "partition", "pipeline", "recognise", "recurrent", "regather", "register_pass", "rewrite",
+    "select", "shard", "shardings", "stages", "substitute", "uses", "verify", "walk",
 ]  # fmt: skip

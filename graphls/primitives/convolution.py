@@ -117,6 +117,11 @@ class Convolution(Primitive):
         gx = e.convolution_input_gradient(g, w, shape=x.type.shape, **geometry)
         return gx, e.convolution_weight_gradient(x, g, shape=w.type.shape, **geometry)
 
+    def summed_axes(self, x: Type, w: Type, **geometry: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The channels and the positions of both."""
+        axes = tuple(range(1, x.rank))
+        return axes, axes
+
     def onnx(self, e: Emitter, x: str, w: str, **geometry: Any) -> str:
         shape, kernels = (t.shape for t in e.in_types[:2])
         return convolved(e, x, w, shape, kernels, Geometry.over(kernels[2:], **geometry))
@@ -152,6 +157,10 @@ class ConvolutionAdd(Primitive):
     def vjp(self, e: Builder, g: Value, x: Value, w: Value, c: Value, y: Value, **geometry: Any) -> Any:
         axes = tuple(i for i in range(g.type.rank) if i != 1)
         return *_CONVOLUTION.vjp(e, g, x, w, y, **geometry), e.sum(g, axis=axes)
+
+    def summed_axes(self, x: Type, w: Type, c: Type, **geometry: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Those of the convolution."""
+        return _CONVOLUTION.summed_axes(x, w)
 
     def onnx(self, e: Emitter, x: str, w: str, c: str, **geometry: Any) -> str:
         """One operator in 16 bits, so that it rounds once."""
@@ -200,6 +209,11 @@ class ConvolutionInputGradient(Primitive):
         gw = e.convolution_weight_gradient(gg, g, shape=w.type.shape, **geometry)
         return e.convolution(gg, w, **geometry), gw
 
+    def summed_axes(self, g: Type, w: Type, **attrs: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The channels of the gradient, which are the first axis of the kernels, and the positions of both."""
+        positions = tuple(range(2, g.rank))
+        return (1, *positions), (0, *positions)
+
     def onnx(self, e: Emitter, g: str, w: str, shape: Shape, **geometry: Any) -> str:
         kernels = e.in_types[1].shape
         return transposed(e, g, w, shape, kernels, Geometry.over(kernels[2:], **geometry))
@@ -239,6 +253,11 @@ class ConvolutionWeightGradient(Primitive):
     def vjp(self, e: Builder, gg: Value, x: Value, g: Value, out: Value, shape: Shape, **geometry: Any) -> Any:
         gx = e.convolution_input_gradient(g, gg, shape=x.type.shape, **geometry)
         return gx, e.convolution(x, gg, **geometry)
+
+    def summed_axes(self, x: Type, g: Type, **attrs: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The images and the positions of both."""
+        axes = 0, *range(2, x.rank)
+        return axes, axes
 
     def onnx(self, e: Emitter, x: str, g: str, shape: Shape, **geometry: Any) -> str:
         at = Geometry.over(shape[2:], **geometry)

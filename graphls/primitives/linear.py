@@ -69,6 +69,12 @@ class Matmul(Primitive):
             _gradient_of_second(e, g, a, b, transpose_a, transpose_b),
         )
 
+    def summed_axes(
+        self, a: Type, b: Type, transpose_a: bool = False, transpose_b: bool = False
+    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The last axis of a, and the last but one of b."""
+        return (a.rank - 1 - transpose_a,), (b.rank - 2 + transpose_b,)
+
     def onnx(self, e: Emitter, a: str, b: str, transpose_a: bool = False, transpose_b: bool = False) -> str:
         ranks = [t.rank for t in e.in_types[:2]]
         if 0 in e.in_types[0].shape:
@@ -171,6 +177,12 @@ class MatmulAdd(Primitive):
 
     def vjp(self, e: Builder, g: Value, a: Value, b: Value, c: Value, y: Value, transpose_b: bool = False) -> Any:
         return *_MATMUL.vjp(e, g, a, b, y, transpose_b=transpose_b), e.sum(g, axis=tuple(range(g.type.rank - 1)))
+
+    def summed_axes(
+        self, a: Type, b: Type, c: Type, transpose_b: bool = False
+    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Those of the product."""
+        return _MATMUL.summed_axes(a, b, transpose_b=transpose_b)
 
     def onnx(self, e: Emitter, a: str, b: str, c: str, transpose_b: bool = False) -> str:
         """One operator in 16 bits, so that it rounds once."""

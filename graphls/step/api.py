@@ -27,6 +27,7 @@ from graphls.passes.distributed.sharding_proof import verify_shardings
 from graphls.passes.distributed.shardings import Axes, Shardings
 from graphls.passes.manager import DEFAULT_PASSES
 from graphls.passes.overflow.overflow import with_mode
+from graphls.passes.precision.proof import verify_low_precision
 from graphls.passes.schedule.host_calls import verify_host_calls
 from graphls.passes.windows import verify_windows
 from graphls.runtime.context import cuda_of_context, default_engine, default_layout
@@ -42,6 +43,7 @@ from graphls.step.export.read import read_bundle
 from graphls.step.extra_outputs import check_stages
 from graphls.step.host_effects import HostEffects
 from graphls.step.lint import Lint, warn_of_placement
+from graphls.step.recipes import drop_unread, for_recipes
 from graphls.step.shards import divide_states, for_mesh, for_ranks, on_mesh, shardings_of
 from graphls.step.step import Compiled
 
@@ -113,15 +115,17 @@ def _compiled(
     traced = trace_graph(cell, *inputs, mesh=target.mesh)
     passes = "default" if passes is None else passes
     named = _named(passes, _default_passes(target))
-    pipeline = _pipeline(named, overflow_mode)
+    pipeline = for_recipes(_pipeline(named, overflow_mode), traced)
     if named != passes:
         pipeline = for_ranks(pipeline, traced.parameters, shard_threshold())
     if target.mesh is not None and not any(isinstance(each, Shardings) for each in pipeline.passes):
         pipeline = for_mesh(pipeline, shardings_of(layout, traced, input_shardings))
     result = pipeline.run(traced.graph, source="trace")
+    drop_unread(traced, result.graph)
     check_stages(traced, result.stages)
     verify_windows(result.graph)
     verify_shardings(result.graph)
+    verify_low_precision(result.graph, traced.recipes)
     verify_host_calls(result.graph)
     divide_states(result.graph, traced.parameters)
     Lint(cell, traced, result.graph).warn()

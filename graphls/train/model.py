@@ -12,6 +12,7 @@ from graphls.base.refusals import refusal
 from graphls.base.reporting import warn
 from graphls.ir.engines import check_engine, check_mesh
 from graphls.ir.sharding import Mesh
+from graphls.nn.amp import Recipe
 from graphls.nn.called_function import CellOrFunction, as_cell
 from graphls.nn.cell import Cell
 from graphls.nn.train_step_updates import Averaging
@@ -75,9 +76,9 @@ class Model:
     def __init__(
         self, network: CellOrFunction, loss_fn: CellOrFunction | None = None, optimizer: Any = None,
         metrics: Any = None, eval_network: CellOrFunction | None = None, eval_indexes: list[int] | None = None,
-        amp_level: str = "O0", boost_level: str = "O0", engine: str | None = None, *, accumulate_steps: int = 1,
-        clip_norm: float | None = None, clip_value: float | None = None, ema_decay: float | None = None,
-        mesh: Mesh | None = None, zero: int | None = None, **kwargs: Any,
+        amp_level: str | Recipe = "O0", boost_level: str = "O0", engine: str | None = None, *,
+        accumulate_steps: int = 1, clip_norm: float | None = None, clip_value: float | None = None,
+        ema_decay: float | None = None, mesh: Mesh | None = None, zero: int | None = None, **kwargs: Any,
     ) -> None:  # fmt: skip
         network = as_cell(network, "network")
         loss_fn = None if loss_fn is None else as_cell(loss_fn, "loss_fn")

@@ -8,6 +8,7 @@ from typing import Any
 from graphls.base.checks import not_negative_int, positive_int
 from graphls.base.errors import GraphTypeError, GraphValueError
 from graphls.base.refusals import refusal
+from graphls.nn.amp import Recipe
 from graphls.nn.amp.build import build_train_network
 from graphls.nn.cell import Cell
 from graphls.nn.loss_scale import LossScaleManager
@@ -45,8 +46,9 @@ def check_settings(
 
 
 def train_network_of(
-    network: Cell, loss_fn: Cell | None, optimizer: Any, level: str, updates: dict[str, Any], settings: dict[str, Any]
-) -> Cell:
+    network: Cell, loss_fn: Cell | None, optimizer: Any, level: str | Recipe, updates: dict[str, Any],
+    settings: dict[str, Any],
+) -> Cell:  # fmt: skip
     """The network that a step of training runs; raises as build_train_network and WithLossCell do."""
     if optimizer is not None:
         options = {name: settings[name] for name in FOR_BUILD if name in settings}

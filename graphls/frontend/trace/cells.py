@@ -47,6 +47,8 @@ def _run(tracer: Tracer, cell: Any, args: tuple[object, ...], options: Mapping[s
         "casting": None if cell._float_type else cell._casting or here.casting,
     }
     with tracer.inside(**changes) as call:
+        if cell._recipe is not None:
+            tracer.recipes[call.scope] = cell
         try:
             outputs = explore(tracer, lambda: _constructed(tracer, cell, args, options))
         except GraphlsError as error:

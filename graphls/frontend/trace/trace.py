@@ -6,7 +6,7 @@ import inspect
 import re
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -40,6 +40,8 @@ class Traced:
     outputs: Any
     cells: tuple[Any, ...] = ()
     calls: tuple[CellCall, ...] = ()
+    recipes: dict[str, Any] = field(default_factory=dict)
+    """The cells whose products have operands of few bits, by their scopes."""
 
 
 def trace(
@@ -130,7 +132,7 @@ def _finished(tracer: Tracer, inputs: tuple[Value, ...], results: object) -> Tra
     _refuse_undefined(graph)
     parameters = {v.name: p for p, v in tracer.states.items()}
     tree = map_leaves(lambda leaf: PLACE if is_tensor(leaf) else leaf, results)
-    return Traced(graph, parameters, tree, tuple(tracer.cells.values()), tuple(tracer.cell_calls))
+    return Traced(graph, parameters, tree, tuple(tracer.cells.values()), tuple(tracer.cell_calls), tracer.recipes)
 
 
 def _refuse_undefined(graph: Graph) -> None:

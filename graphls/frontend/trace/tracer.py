@@ -102,6 +102,8 @@ class Tracer:
     random_state: Parameter | None = None
     cells: dict[int, Any] = field(default_factory=dict)
     cell_calls: list[CellCall] = field(default_factory=list)
+    recipes: dict[str, Any] = field(default_factory=dict)
+    """The cells whose products have operands of few bits, by their scopes."""
     paths: dict[int, dict[int, str]] = field(default_factory=dict)
     functions: dict[Any, tuple[str, Any]] = field(default_factory=dict)
     """The Python functions that the graph calls, with their names, by their identities."""

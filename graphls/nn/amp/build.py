@@ -24,14 +24,15 @@ from graphls.nn.train_step_updates import (
     TrainOneStepWithUpdatesCell,
     Updates,
 )
+from graphls.passes.precision.recipes import Recipe
 
 DTYPES = (float16, bfloat16, float32)
 SETTINGS = ("cast_model_type", "keep_batchnorm_fp32", "loss_scale_manager")
 
 
 def build_train_network(
-    network: CellOrFunction, optimizer: Optimizer, loss_fn: CellOrFunction | None = None, level: str = "O0",
-    boost_level: str = "O0", *,
+    network: CellOrFunction, optimizer: Optimizer, loss_fn: CellOrFunction | None = None,
+    level: str | Recipe = "O0", boost_level: str = "O0", *,
     accumulate_steps: int = 1, clip_norm: float | None = None, clip_value: float | None = None,
     ema_decay: float | None = None, **kwargs: Any,
 ) -> TrainOneStepCell:  # fmt: skip
@@ -46,6 +47,9 @@ def build_train_network(
     - `keep_batchnorm_fp32`: whether batch and layer normalisation of a cast network compute in float32, true under O2.
     - `loss_scale_manager`: a LossScaleManager or None. Under O2 it is a new DynamicLossScaleManager for each network,
       unless the network is cast to bfloat16, which needs none.
+
+    A recipe in place of the level, such as `amp.DelayedScaling()`, lets products read operands of 8 bits or 4; the rest
+    computes in `cast_model_type`. See docs/low_precision.md.
 
     `accumulate_steps=n` makes one update of every n calls, by the mean of their gradients. Gradients are scaled to a
     common norm of at most `clip_norm`, or each element is clipped to -`clip_value` and `clip_value`, right before the
@@ -88,12 +92,15 @@ def build_train_network(
     return _step(network, optimizer, manager, updates)
 
 
-def _cast(network: Cell, level: str, low: DType, keeps_normalisation: bool) -> bool:
+def _cast(network: Cell, level: str | Recipe, low: DType, keeps_normalisation: bool) -> bool:
     """Cast the network; returns whether anything in it is in 16 bits."""
     if low.is_half:
         network.to_float(low)
         if keeps_normalisation:
             keep_normalisation(network, low)
+    if isinstance(level, Recipe):
+        network.to_float(level)
+    if low.is_half:
         return True
     if level in ("O1", "auto"):
         auto_mixed_precision(network, level)
@@ -146,11 +153,11 @@ def _checked_parts(network: object, optimizer: object, loss_fn: object) -> tuple
 
 
 def _check_levels(level: object, boost_level: object) -> None:
-    if not isinstance(level, str):
+    if not isinstance(level, (str, Recipe)):
         raise GraphTypeError(
             f"The argument `level` must be a string in ['O0','O1','O2','O3','auto'],but got type {type(level)}.",
         )
-    if level not in LEVELS:
+    if isinstance(level, str) and level not in LEVELS:
         raise GraphValueError(f"The 'level' should be in : {list(LEVELS)}, but got {level!r}.")
     if boost_level != "O0":
         raise GraphValueError(refusal("boost", f"boost_level={boost_level!r}"))

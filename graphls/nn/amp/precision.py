@@ -20,6 +20,7 @@ from graphls.ir.types import DType, DTypeLike, as_dtype, bfloat16, float16, floa
 from graphls.nn.cell import Cell
 from graphls.ops.operations import OPERATORS
 from graphls.ops.primitive import Primitive
+from graphls.passes.precision.recipes import Recipe
 
 
 def _cells(*names: str) -> tuple[type[Cell], ...]:
@@ -68,7 +69,7 @@ def widened(level: str) -> frozenset[str]:
 LEVELS = ("O0", "O1", "O2", "O3", "auto")
 
 
-def auto_mixed_precision(network: Cell, amp_level: str = "O0", dtype: DTypeLike = float16) -> Cell:
+def auto_mixed_precision(network: Cell, amp_level: str | Recipe = "O0", dtype: DTypeLike = float16) -> Cell:
     """Let a network compute partly in `dtype`, float16 or bfloat16; its parameters keep their dtype and names.
 
     - O0: nothing changes.
@@ -77,6 +78,9 @@ def auto_mixed_precision(network: Cell, amp_level: str = "O0", dtype: DTypeLike 
     - O3: everything computes in 16 bits.
     - auto: convolutions and matrix products compute in 16 bits and return them; powers, exponentials, logarithms,
       softmax, normalisation and losses compute in float32; elsewhere the wider operand decides.
+
+    With a recipe, such as `amp.DelayedScaling()`, products read operands of 8 bits or 4, and everything else stays in
+    its dtype: that of a level which the network has already, or else its own. See docs/low_precision.md.
 
     Under O2 and O3 the network returns float32. The network itself is changed and returned; one that has a level
     already keeps it, with a warning. Raises GraphTypeError for anything but a cell, GraphValueError for another dtype
@@ -95,6 +99,8 @@ def auto_mixed_precision(network: Cell, amp_level: str = "O0", dtype: DTypeLike 
     """
     if not isinstance(network, Cell):
         raise GraphTypeError(f"For amp_level {amp_level!r}, the network type should be Cell.")
+    if isinstance(amp_level, Recipe):
+        return network.to_float(amp_level)
     low = _half(dtype)
     if amp_level not in LEVELS:
         raise GraphValueError(f"The amp level {amp_level} is not supported; use one of {_listed()}.")

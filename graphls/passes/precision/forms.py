@@ -76,6 +76,11 @@ class Form:
         """The first states of a tensor, as arrays by name; most forms have none."""
         return {}
 
+    @property
+    def without_states(self) -> Form:
+        """The form where no states can be written, as in loops: that of a form without states is itself."""
+        return self
+
     def updated(self, e: Builder, maximum: Value, states: Mapping[str, Value]) -> dict[str, Value]:
         """The next states, from the absolute maximum of the tensor in this step, a scalar of float32."""
         return {}
@@ -131,6 +136,10 @@ class DelayedForm(Form):
     @property
     def states(self) -> Mapping[str, Array]:
         return {"amax_history": np.zeros(self.amax_history_len, np.float32), "scale": np.ones((), np.float32)}
+
+    @property
+    def without_states(self) -> Form:
+        return CurrentForm(self.dtype)
 
     def rounded(self, e: Builder, x: Value, more: More) -> Value:
         block = (0,) * x.rank

@@ -1,0 +1,192 @@
+"""Recipes in training steps: loss scaling, recompute, evaluation, checkpoints and engines."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphls
+from graphls import amp, nn, ops
+from graphls.base.errors import GraphTypeError, GraphValueError
+from tests.low_precision.steps import LABELS, RECIPES, X, compiled, named, network, training
+
+DELAYED = RECIPES["delayed"]
+
+
+def losses(step: Any, count: int = 6) -> list[float]:
+    return [float(r[0] if isinstance(r := step(X, LABELS), tuple) else r) for _ in range(count)]
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_losses_are_near_those_of_float32(name: str) -> None:
+    low, high = (losses(compiled(network(r), backend="numpy"), 30)[-1] for r in (RECIPES[name], None))
+    assert low == pytest.approx(high, rel=0.1)
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_engines_agree(name: str) -> None:
+    by_engine = {"numpy": losses(compiled(network(RECIPES[name]), backend="numpy"))}
+    for engine in ("onnxruntime", "xla", "onednn"):
+        if engine == "xla":
+            pytest.importorskip("jax")
+        by_engine[engine] = losses(compiled(network(RECIPES[name]), engine=engine))
+    for other in by_engine.values():
+        np.testing.assert_allclose(other, by_engine["numpy"], rtol=2e-3)  # a sum in another order may round elsewhere
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_overflows_are_those_of_the_step_without_a_recipe(name: str) -> None:
+    """Saturation hides no infinity: a scale of 2**26 overflows float16, and both steps skip as often."""
+
+    def flags(recipe: amp.Recipe | None) -> list[tuple[bool, float]]:
+        net = amp.auto_mixed_precision(network(), "O3")
+        if recipe is not None:
+            amp.auto_mixed_precision(net, recipe)
+        step = compiled(net, 2.0**26, backend="numpy")
+        return [(bool(r[1]), float(r[2])) for r in (step(X, LABELS) for _ in range(14))]
+
+    assert flags(RECIPES[name]) == flags(None)
+    assert sum(flag for flag, _ in flags(None)) > 3
+
+
+def test_a_skipped_step_leaves_histories_as_they_are() -> None:
+    net = amp.auto_mixed_precision(amp.auto_mixed_precision(network(), "O3"), DELAYED)
+    step = compiled(net, 2.0**30, backend="numpy")
+    assert bool(step(X, LABELS)[1])
+    assert all(not p.asnumpy().any() for p in net.get_parameters() if p.name.endswith("amax_history"))
+    assert all(p.asnumpy() == 1 for p in net.get_parameters() if p.name.endswith("_scale"))
+
+
+def test_scales_of_delayed_scaling_are_those_of_the_rule() -> None:
+    """Of the input of the first layer, whose maxima the batches say, by Transformer Engine's rule."""
+    net = network(DELAYED)
+    step = compiled(net, backend="numpy")
+    history, scale = np.zeros(3, np.float32), np.float32(1)
+    for number in range(8):
+        x = X * np.float32(2.0 ** (number % 5))
+        step(x, LABELS)
+        history[0] = abs(x).max()
+        scale = np.float32(448) / history.max()
+        history = np.roll(history, -1)
+        history[0] = 0
+        np.testing.assert_array_equal(net[0].input_amax_history.asnumpy(), history)
+        np.testing.assert_array_equal(net[0].input_scale.asnumpy(), scale)
+
+
+def test_evaluation_reads_scales_and_writes_none() -> None:
+    net = network(DELAYED)
+    losses(compiled(net, backend="numpy"))
+    before = {p.name: p.asnumpy().copy() for p in net.get_parameters()}
+    net.set_train(False)
+    step = graphls.compile(net, X)
+    assert len(named(step.graph, "quantize")) == 4
+    assert not step.graph.writes
+    np.testing.assert_array_equal(step(X).asnumpy(), net(X).asnumpy())
+    for p in net.get_parameters():
+        np.testing.assert_array_equal(p.asnumpy(), before[p.name])
+
+
+def test_training_goes_on_from_a_checkpoint_bit_for_bit(tmp_path: Path) -> None:
+    cell = training(network(DELAYED))
+    step = graphls.compile(cell, X, LABELS)
+    losses(step)
+    graphls.save_checkpoint(cell, str(tmp_path / "a.ckpt"))
+    later = losses(step)
+    again = training(network(DELAYED))
+    graphls.load_param_into_net(again, graphls.load_checkpoint(str(tmp_path / "a.ckpt")))
+    assert losses(graphls.compile(again, X, LABELS)) == later
+
+
+def test_a_bundle_has_the_scales(tmp_path: Path) -> None:
+    step = compiled(network(DELAYED))
+    losses(step)
+    step.export(tmp_path / "step")
+    assert losses(graphls.load_step(tmp_path / "step")) == losses(step)
+
+
+def test_kept_cells_stay_and_a_dtype_ends_a_recipe() -> None:
+    net = network(replace(amp.CurrentScaling(), keep=("2",)))
+    assert len(named(compiled(net, backend="numpy").graph, "quantize")) == 3
+    net = network(amp.CurrentScaling())
+    net[0].to_float(graphls.float32)
+    scopes = {node.scope for node in named(compiled(net, backend="numpy").graph, "quantize")}
+    assert scopes == {"network._backbone.2"}
+
+
+class Attention(nn.Cell):
+    """Products of activations beside those with a weight."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Dense(6, 6)
+        self.outer = nn.Dense(24, 5)
+
+    def construct(self, x: Any) -> Any:
+        y = self.inner(x.reshape(-1, 4, 6))
+        scores = ops.softmax(ops.matmul(y, y.swapaxes(1, 2)), -1)
+        return self.outer(ops.matmul(scores, y).reshape(-1, 24))
+
+
+@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize("is_low", [False, True])
+def test_products_of_activations_are_low_by_choice(name: str, is_low: bool) -> None:
+    net = amp.auto_mixed_precision(Attention(), replace(RECIPES[name], attention=is_low))
+    step = compiled(net, backend="numpy")
+    losses(step)
+    low = {node.output for node in named(step.graph, "dequantize")}
+    moves = {n.output: n.inputs[0] for n in step.graph.nodes if n.primitive.moves and len(n.inputs) == 1}
+
+    def is_rounded(value: Any) -> bool:
+        return value in low or (value in moves and is_rounded(moves[value]))
+
+    count = sum(all(map(is_rounded, node.inputs)) for node in named(step.graph, "matmul"))
+    assert count == (11 if is_low else 5) + 1 - (1 if not is_low else 0) - (1 if is_low else 0)
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_recomputed_cells_have_low_products(name: str) -> None:
+    net = network(RECIPES[name])
+    plain = losses(compiled(net, backend="numpy"), 1)
+    net = network(RECIPES[name])
+    net[0].recompute()
+    step = compiled(net, backend="numpy")
+    assert losses(step, 1) == plain
+    assert all(np.isfinite(losses(step)))
+
+
+def test_convolutions_read_low_operands() -> None:
+    net = nn.SequentialCell(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Dense(4 * 24, 5))
+    images = X.reshape(16, 1, 4, 6)
+    for recipe in RECIPES.values():
+        cell = training(amp.auto_mixed_precision(net, recipe))
+        step = graphls.compile(cell, images, LABELS, backend="numpy")
+        kinds = {n.primitive.name: n for n in step.graph.nodes if n.primitive.summed_axes is not None}
+        assert {"convolution", "convolution_weight_gradient"} <= kinds.keys()
+        assert np.isfinite(float(step(images, LABELS)))
+
+
+def test_model_and_build_take_a_recipe() -> None:
+    net = network()
+    step = amp.build_train_network(net, nn.SGD(net.trainable_params(), 0.1), nn.MSELoss(), level=amp.CurrentScaling())
+    target = np.zeros((16, 5), np.float32)
+    assert named(graphls.compile(step, X, target).graph, "quantize")
+    model = graphls.Model(network(), nn.MSELoss(), nn.SGD(net.trainable_params(), 0.1), amp_level=amp.CurrentScaling())
+    assert model is not None
+    wide = amp.build_train_network(
+        network(), nn.SGD(net.trainable_params(), 0.1), nn.MSELoss(), amp.MXFP8(), cast_model_type=graphls.bfloat16
+    )
+    types = {str(node.output.type.dtype) for node in named(graphls.compile(wide, X, target).graph, "dequantize")}
+    assert types == {"Bfloat16"}
+
+
+def test_wrong_uses_are_sentences() -> None:
+    with pytest.raises(GraphTypeError, match="network type should be Cell"):
+        amp.auto_mixed_precision(3, amp.CurrentScaling())  # type: ignore[arg-type]
+    with pytest.raises(GraphValueError, match="There is no recipe 'fp8'"):
+        graphls.passes.parse_pipeline("low_precision{recipe=fp8}")
+    with pytest.raises(GraphValueError, match="or a recipe, not Int8"):
+        network().to_float(graphls.int8)
