@@ -278,6 +278,15 @@ def test_xla_joins_no_scale_with_what_is_around_it() -> None:
         assert_same(actual, expected)
 
 
+def test_what_overflows_before_its_scale_is_the_largest_number_in_xla() -> None:
+    """Its simplifier would multiply both constants first, and 20 would be the result."""
+    e, x = Builder(), Value("x", Type(float32, (2,)))
+    large = e.mul(x, e.constant(value=np.float32(1e30)))
+    q = e.quantize(large, e.constant(value=np.float32([2e-38])), dtype=float8_e4m3fn, block=(0,))
+    graph = Graph("chain", (x,), (), tuple(e.nodes), (), (q,))
+    assert of_xla(graph, [np.float32([1e9, 1])])[0].astype(np.float32).tolist() == [448.0, 0.0]
+
+
 def test_what_does_not_fit_is_refused_with_a_sentence() -> None:
     x, scale, q = Type(float32, (4, 6)), Type(float32, (1, 1)), Type(float8_e4m3fn, (4, 6))
     quantize, dequantize, maximum = (lookup(name) for name in ("quantize", "dequantize", "absolute_maximum"))
