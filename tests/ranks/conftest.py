@@ -9,7 +9,7 @@ import pytest
 
 from tests.ranks.running import Ran, each_ended_well
 
-PARTS = ("collectives", "sync_batch_norm", "training", "shards")
+PARTS = ("collectives", "sync_batch_norm", "training", "shards", "recipes")
 
 
 @pytest.fixture(scope="session")
