@@ -36,12 +36,14 @@ from graphls.primitives import (
     logic,
     loops,
     order,
+    packing,
     pooling,
     random,
     reduction,
     scaling,
     shape,
     softmax,
+    stochastic_rounding,
     trigonometric,
 )
 from graphls.primitives.emitter import Emitter, Operand
@@ -66,7 +68,7 @@ __all__ = [
     "Value",
     "arithmetic", "bfloat16", "bool_", "broadcast_shapes", "cast", "collectives", "control", "convolution", "extremes",
     "f32", "float16", "float32", "float64", "functions", "host", "indexing", "int8", "int16", "int32", "int64",
-    "linear", "logic", "lookup", "loops", "namespace", "normalise_axes", "normalise_axis", "of", "order", "pooling",
-    "random", "reduction", "require_float", "same_dtype", "sample", "scaling", "shape", "softmax", "trigonometric",
-    "uint8",
+    "linear", "logic", "lookup", "loops", "namespace", "normalise_axes", "normalise_axis", "of", "order", "packing",
+    "pooling", "random", "reduction", "require_float", "same_dtype", "sample", "scaling", "shape", "softmax",
+    "stochastic_rounding", "trigonometric", "uint8",
 ]  # fmt: skip

@@ -28,7 +28,7 @@ from graphls.ir.types import (
 )
 from graphls.primitives.arithmetic import as_wide
 from graphls.primitives.emitter import Emitter
-from graphls.primitives.low_precision import FORMATS, rounded
+from graphls.primitives.low_precision import as_low, rounded
 from graphls.primitives.low_precision_in_xla import rounded_in_xla
 from graphls.primitives.primitive import Array, FloatElementwise, Primitive, f32, of, sample
 
@@ -78,7 +78,7 @@ class Cast(Primitive):
 
     def numpy(self, x: Array, dtype: DType, saturate: bool = True) -> Array:
         if dtype.is_low:
-            x = _for_low(x, dtype, saturate)
+            return as_low(x, dtype, saturate)
         with np.errstate(over="ignore"):
             return x.astype(dtype.numpy)
 
@@ -103,18 +103,6 @@ class Cast(Primitive):
         if source is float64 and dtype is float16:
             return _rounded_once(e, x)
         return e.cast(x, dtype)
-
-
-def _for_low(x: Array, dtype: DType, saturate: bool) -> Any:
-    """Numbers in float32 that the conversion of `ml_dtypes` makes those of the low dtype."""
-    x = x.astype(np.float32)
-    form = FORMATS[dtype]
-    low, high = np.float32(form.lowest), np.float32(form.most)
-    if saturate and dtype is float8_e8m0fnu:
-        x = np.where(x >= 0, np.clip(x, low, high), x)
-    elif saturate:
-        x = np.clip(x, low, high)
-    return np.where(x != x, np.float32(np.nan), x) if dtype is float4_e2m1fn else x
 
 
 def _rounded_to_odd(jax: Any, x: Array) -> Any:

@@ -6,7 +6,10 @@ ONNX Runtime (1.32) none for float4, and those that it has take three times as l
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +26,8 @@ from graphls.ir.types import (
     float64,
 )
 from graphls.primitives.emitter import Emitter
+
+Array = np.ndarray[Any, Any]
 
 DIGITS = {float32: 23, float64: 52}
 """The bits of a mantissa."""
@@ -64,6 +69,17 @@ FORMATS: dict[DType, Format] = {
 """The formats: OCP's 8-bit floating point and microscaling specifications, and the fnuz ones of Noune et al. (2022)."""
 
 
+def as_low(x: Array, dtype: DType, saturate: bool = True) -> Array:
+    """Numbers of any dtype in a low one, by way of float32, rounded by `ml_dtypes`."""
+    x, form = x.astype(np.float32), FORMATS[dtype]
+    if saturate:
+        bounded = np.clip(x, np.float32(form.lowest), np.float32(form.most))
+        x = bounded if form.is_signed else np.where(x >= 0, bounded, x)
+    if not form.has_nan:
+        x = np.where(np.isnan(x), np.float32(np.nan), x)  # of which `ml_dtypes` makes -0, of one with a sign 0
+    return x.astype(dtype.numpy)
+
+
 def rounded(e: Emitter, x: str, dtype: DType, saturate: bool) -> str:
     """Numbers of float32 rounded to those of a low dtype, in float32."""
     form = FORMATS[dtype]
@@ -72,7 +88,7 @@ def rounded(e: Emitter, x: str, dtype: DType, saturate: bool) -> str:
     if saturate and e.runs_as_written and e.is_right("Clip", float32):
         return _saturated(e, x, form)
     if form.has_negative_zero:
-        return _with_signs(e, x, form, saturate)
+        return with_signs(e, x, form, _bound(form, saturate), partial(_magnitudes, e, form, saturate))
     bound = e.const(_bound(form, saturate), float32)
     result = _nearest(e, e.Max(e.Min(x, bound), e.Neg(bound)), form)
     return result if saturate else _beyond(e, result, e.Abs(result), form)
@@ -112,18 +128,23 @@ def _beyond(e: Emitter, x: str, magnitude: str, form: Format) -> str:
     return e.Where(e.Greater(magnitude, e.const(form.most, float32)), e.const(form.beyond, float32), x)
 
 
+def _magnitudes(e: Emitter, form: Format, saturate: bool, x: str) -> str:
+    result = _nearest(e, x, form)
+    return result if saturate else _beyond(e, result, result, form)
+
+
 def _nearest(e: Emitter, x: str, form: Format) -> str:
     """Finite numbers, or magnitudes of a format with -0, rounded to the mantissa, ties to even; -0 becomes 0.
 
     Adding 1.5 times a power of two, and subtracting it, rounds to a unit that is a fixed part of that power.
     """
-    place = _first_place(e, x, float32)
+    place = first_place(e, x, float32)
     unit = e.Max(place if form.has_negative_zero else e.Abs(place), e.const(form.least, float32))
     large = e.Mul(unit, e.const(1.5 * 2.0 ** (DIGITS[float32] - form.mantissa), float32))
     return e.Sub(e.Add(x, large), large)
 
 
-def _first_place(e: Emitter, x: str, wide: DType) -> str:
+def first_place(e: Emitter, x: str, wide: DType) -> str:
     """The power of two of the first digit, with the sign of the number.
 
     Algorithm 3.6 of Rump, Ogita and Oishi, Accurate Floating-Point Summation I (2008). ONNX Runtime (1.32) takes the
@@ -136,22 +157,25 @@ def _first_place(e: Emitter, x: str, wide: DType) -> str:
     return e.Sub(scaled, e.Mul(scaled, e.const(1 - rest, wide)))
 
 
-def _with_signs(e: Emitter, x: str, form: Format, saturate: bool) -> str:
-    """The magnitudes rounded, times the signs: a selection of the runtime would lose that of -0."""
+def with_signs(e: Emitter, x: str, form: Format, bound: float, function: Callable[[str], str]) -> str:
+    """A function of the magnitudes up to a bound, times the signs: a selection of the runtime would lose that of -0."""
     magnitude = e.Abs(x)
-    if not form.has_nan:
+    if form.has_nan:
+        sign = _sign(e, x)
+    else:
         is_nan = e.IsNaN(x)
         magnitude, sign = e.Where(is_nan, e.const(0.0, float32), magnitude), _sign_or_minus(e, x, is_nan)
-    else:
-        sign = _sign(e, x)
-    result = _nearest(e, e.Min(magnitude, e.const(_bound(form, saturate), float32)), form)
-    return e.Mul(result if saturate else _beyond(e, result, result, form), sign)
+    result = function(e.Min(magnitude, e.const(bound, float32)))
+    if form.has_negative_zero:
+        return e.Mul(result, sign)
+    zero = e.const(0.0, float32)
+    return e.Where(e.Equal(result, zero), zero, e.Mul(result, sign))
 
 
 def _sign(e: Emitter, x: str) -> str:
     """1 or -1, or for numbers that become 0, a number with their sign, -0 for -0."""
     one = e.const(1.0, float32)
-    return e.Max(e.Min(e.Mul(x, e.const(2.0**20, float32)), one), e.Neg(one))
+    return e.Max(e.Min(e.Mul(x, e.const(2.0**60, float32)), one), e.Neg(one))
 
 
 def _sign_or_minus(e: Emitter, x: str, is_nan: str) -> str:
@@ -171,8 +195,8 @@ def _as_powers(e: Emitter, x: str, form: Format, saturate: bool) -> str:
     bounded = e.Max(e.Min(x, e.const(_bound(form, saturate), float64)), e.const(form.least, float64))
     second = e.Max(bounded, e.const(2 * form.least, float64))
     bounded = e.Where(e.Greater(bounded, e.const(form.least, float64)), second, bounded)
-    half = e.Mul(_first_place(e, bounded, float64), e.const(0.5, float64))
-    power = _first_place(e, e.Add(bounded, half), float64)
+    half = e.Mul(first_place(e, bounded, float64), e.const(0.5, float64))
+    power = first_place(e, e.Add(bounded, half), float64)
     if saturate:
         return e.cast(e.Where(e.Less(x, none), nan, power), float32)
     return e.cast(e.Where(e.Greater(x, none), e.Where(e.Greater(power, most), nan, power), nan), float32)

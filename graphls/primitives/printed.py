@@ -28,7 +28,7 @@ def printed(array: Array) -> str:
     """The text of an array with its shape and dtype; of an array without axes, the number only."""
     kind = type_of(array)
     if not kind.rank:
-        return number_text(float(array) if kind.dtype.is_float else int(array))
+        return number_text(float(array) if kind.dtype.is_float or kind.dtype.is_low else int(array))
     head = f"Tensor(shape={list(kind.shape)}, dtype={_name(kind.dtype)}, value="
     text = _element(array)
     if not kind.size:
@@ -50,8 +50,8 @@ def number_text(value: float) -> str:
 def _element(array: Array) -> Callable[[Any], str]:
     """A formatter of elements with a common width."""
     kind = type_of(array).dtype
-    if kind.is_float:
-        return (lambda x: f"{float(x):11.4e}") if kind.is_half else (lambda x: f"{float(x):15.8e}")
+    if kind.is_float or kind.is_low:
+        return (lambda x: f"{float(x):11.4e}") if kind.is_half or kind.is_low else (lambda x: f"{float(x):15.8e}")
     if kind.kind == "bool":
         return lambda x: f"{bool(x)!s:>5}"
     width = max((len(str(int(x))) for x in _shown(array).reshape(-1)), default=1)

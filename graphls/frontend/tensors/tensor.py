@@ -19,6 +19,7 @@ from graphls.frontend.tensors.methods import METHODS, Methods
 from graphls.frontend.tensors.tape import SAME, note
 from graphls.ir.graph import Value
 from graphls.ir.types import DType, DTypeLike, Type, as_dtype, float32, type_of
+from graphls.primitives.low_precision import as_low
 
 Array = np.ndarray[Any, Any]
 TensorLike: TypeAlias = "Tensor | Array | np.generic | float | Sequence[TensorLike]"
@@ -55,11 +56,11 @@ def array_of(data: object, dtype: DType | None = None) -> Array:
 
 
 def _in_dtype(array: Array, dtype: DType) -> Array:
-    """The array in a dtype, where numbers that it does not reach become infinite."""
+    """The array in a dtype, where numbers that it does not reach become infinite, or in a low dtype its largest."""
     if array.dtype == dtype.numpy:
         return array
     with np.errstate(over="ignore", invalid="ignore"):
-        return array.astype(dtype.numpy)
+        return as_low(array, dtype) if dtype.is_low else array.astype(dtype.numpy)
 
 
 def _array_of_numbers(data: object) -> Array:

@@ -29,8 +29,8 @@ import numpy as np
 
 from graphls.base.errors import GraphFileError, GraphValueError
 from graphls.base.files.files import open_file, parse_json, read_bytes
-from graphls.interop.formats.checkpoint import Entry, array_of_bytes
-from graphls.interop.formats.safetensors import METADATA, TYPES, strings_of
+from graphls.interop.formats.checkpoint import Entry
+from graphls.interop.formats.safetensors import METADATA, TYPES, array_in, size_of, strings_of
 
 INDEX = "model.safetensors.index.json"
 FILE = re.compile(r"model-[0-9a-f]{8}-\d{5}-of-\d{5}\.safetensors")
@@ -190,8 +190,8 @@ def _array(path: Path, name: str, entry: Any, data: Array) -> Array:
     offsets: Any = entry.get("data_offsets") if dtype is not None else None
     if dtype is None or not _are_sizes(entry.get("shape")) or not _are_bounds(offsets) or offsets[1] > data.size:
         raise GraphValueError(f"{path.name} is damaged, or holds {name!r} in a dtype that graphls does not support")
-    if prod(entry["shape"]) * dtype.numpy.itemsize != offsets[1] - offsets[0]:
+    if size_of(dtype, entry["shape"]) != offsets[1] - offsets[0]:
         raise GraphValueError(f"{path.name} has {offsets[1] - offsets[0]} bytes of {name!r}, unlike its shape")
-    return array_of_bytes(name, entry["shape"], dtype, data[offsets[0] : offsets[1]].data)
+    return array_in(name, entry["shape"], dtype, data[offsets[0] : offsets[1]].data)
 
 
