@@ -36,6 +36,7 @@ from graphls.ops.math import (  # noqa: F401
     elementwise,
     gamma_functions,
     incomplete_functions,
+    low_precision,
     reductions,
     scaling,
     statistics,

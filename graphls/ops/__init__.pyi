@@ -321,6 +321,9 @@ from graphls.ops.math.gamma_functions import polygamma as polygamma
 from graphls.ops.math.gamma_functions import zeta as zeta
 from graphls.ops.math.incomplete_functions import igamma as igamma
 from graphls.ops.math.incomplete_functions import igammac as igammac
+from graphls.ops.math.low_precision import pack_float4 as pack_float4
+from graphls.ops.math.low_precision import round_stochastically as round_stochastically
+from graphls.ops.math.low_precision import unpack_float4 as unpack_float4
 from graphls.ops.math.reductions import cummax as cummax
 from graphls.ops.math.reductions import cummin as cummin
 from graphls.ops.math.reductions import logcumsumexp as logcumsumexp

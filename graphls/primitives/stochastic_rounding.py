@@ -50,8 +50,8 @@ class RoundStochastically(Primitive):
         places = (magnitude.view(np.uint32) & np.uint32(0x7F800000)).view(np.float32)
         unit = np.maximum(places, np.float32(form.least)) * np.float32(2.0**-form.mantissa)
         with np.errstate(invalid="ignore"):
-            whole = np.floor(magnitude / unit)
-            rounded = (whole + (random.astype(np.float32) < magnitude / unit - whole - HALF)) * unit
+            lower = np.floor(magnitude / unit)
+            rounded = (lower + (random.astype(np.float32) < magnitude / unit - lower - HALF)) * unit
         return as_low(np.copysign(rounded, x), dtype)
 
     def xla(self, jax: Any, x: Array, random: Array, dtype: DType) -> Any:
@@ -59,10 +59,11 @@ class RoundStochastically(Primitive):
         xp, form, x = jax.numpy, FORMATS[dtype], x.astype(np.float32)
         magnitude = xp.minimum(xp.abs(x), np.float32(form.most))
         places = jax.lax.bitcast_convert_type(magnitude, np.uint32) & np.uint32(0x7F800000)
-        unit = xp.maximum(jax.lax.bitcast_convert_type(places, np.float32), np.float32(form.least))
-        shares = magnitude / (unit * np.float32(2.0**-form.mantissa))
-        whole = xp.floor(shares)
-        rounded = (whole + (random.astype(np.float32) < shares - whole - HALF)) * (unit * np.float32(2.0**-form.mantissa))
+        least = xp.maximum(jax.lax.bitcast_convert_type(places, np.float32), np.float32(form.least))
+        unit = least * np.float32(2.0**-form.mantissa)
+        shares = magnitude / unit
+        lower = xp.floor(shares)
+        rounded = (lower + (random.astype(np.float32) < shares - lower - HALF)) * unit
         return rounded_in_xla(jax, xp.copysign(rounded, x), dtype, True)
 
     def onnx(self, e: Emitter, x: str, random: str, dtype: DType) -> str:
@@ -74,8 +75,8 @@ class RoundStochastically(Primitive):
             unit = e.Max(first_place(e, magnitude, float32), e.const(form.least, float32))
             unit = e.Mul(unit, e.const(2.0**-form.mantissa, float32))
             shares = e.Div(magnitude, unit)
-            whole = e.Floor(shares)
-            is_up = e.Less(random, e.Sub(e.Sub(shares, whole), e.const(HALF)))
-            return e.Mul(e.Add(whole, e.cast(is_up, float32)), unit)
+            lower = e.Floor(shares)
+            is_up = e.Less(random, e.Sub(e.Sub(shares, lower), e.const(HALF)))
+            return e.Mul(e.Add(lower, e.cast(is_up, float32)), unit)
 
         return with_signs(e, x, form, form.most, at_random)

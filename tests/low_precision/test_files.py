@@ -91,3 +91,29 @@ def test_bundles_hold_them(tmp_path: Path) -> None:
     step = graphls.compile(Quantized(), *inputs())
     step.export(str(tmp_path / "bundle"))
     assert two_steps(graphls.load_step(str(tmp_path / "bundle"))) == two_steps(step)
+
+
+def test_operators_of_low_dtypes() -> None:
+    x = Tensor([1.0, 1e9, -0.3])
+    assert np.isnan(ops.cast(x, float8_e4m3fn, saturate=False).asnumpy()[1].astype(np.float32))
+    assert ops.cast(x, float8_e4m3fn).asnumpy().astype(np.float32).tolist() == [1, 448, -0.3125]
+    assert ops.cast(x, graphls.int32, saturate=False).dtype is graphls.int32
+    packed = ops.pack_float4(ops.cast(x, float4_e2m1fn))
+    assert packed.asnumpy().tolist() == [0x72, 0x09]
+    assert ops.unpack_float4(packed, size=3).asnumpy().astype(np.float32).tolist() == [1, 6, -0.5]
+    assert ops.unpack_float4(packed).shape == (4,)
+
+
+@pytest.mark.parametrize("engine", ["onnxruntime", "xla", "numpy"])
+def test_random_rounding_in_a_step_is_that_of_its_seed(engine: str) -> None:
+    if engine == "xla":
+        pytest.importorskip("jax")
+    x = Tensor(np.linspace(-6, 6, 1000, dtype=np.float32))
+
+    def results(name: str) -> list[bytes]:
+        graphls.set_seed(5)
+        step = graphls.compile(lambda x: ops.round_stochastically(x), x, engine=name)
+        return [step(x).asnumpy().tobytes() for _ in range(2)]
+
+    first, second = results(engine)
+    assert [first, second] == results("numpy") and first != second

@@ -45,7 +45,7 @@ def _nn(file: str, title: str, modules: str) -> Subject:
 
 
 SUBJECTS = (
-    _ops("elementwise", "Elementwise functions", "elementwise arithmetic transcendental scaling"),
+    _ops("elementwise", "Elementwise functions", "elementwise arithmetic transcendental low_precision scaling"),
     _ops("special", "Special functions", "bessel gamma_functions incomplete_functions"),
     _ops("reductions", "Reductions and statistics", "reductions statistics norms segments"),
     _ops("shapes", "Creating and rearranging tensors", "creation attributes shapes arrangement joins blocks pads"),

@@ -243,9 +243,15 @@ def round(x: TensorLike, *, decimals: int = 0) -> Tensor:
 
 
 @operation(classes="Cast")
-def cast(x: Any, dtype: Any) -> Tensor:
-    """The tensor in another dtype; raises GraphTypeError for anything but a dtype."""
-    return tensor_in(x, as_dtype(dtype))
+def cast(x: Any, dtype: Any, *, saturate: bool = True) -> Tensor:
+    """The tensor in another dtype; raises GraphTypeError for anything but a dtype.
+
+    Numbers beyond the range of a low dtype become its ends, with `saturate=False` nan or, in float8_e5m2, infinite.
+    """
+    kind = as_dtype(dtype)
+    if saturate or not kind.is_low:
+        return tensor_in(x, kind)
+    return apply("cast", tensor_of(x), dtype=kind, saturate=False)
 
 
 @operation
