@@ -19,7 +19,7 @@ from graphls.frontend.tensors.tape import COMPILED, note
 from graphls.frontend.tensors.tensor import Tensor
 from graphls.frontend.trace.inputs import InputCheck
 from graphls.frontend.trace.trace import Traced, fill_outputs
-from graphls.ir.graph import Graph
+from graphls.ir.graph import Graph, walk
 from graphls.ir.text import dump
 from graphls.ir.types import Type
 from graphls.nn.cell import Cell
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from graphls.inspect.diagnosis.diagnosis import Diagnosis
     from graphls.inspect.diagnosis.explanation import OverflowExplanation
     from graphls.inspect.diagnosis.gradients import GradientRanges
+    from graphls.inspect.diagnosis.precision_explanation import PrecisionExplanation
     from graphls.inspect.diagnosis.recording import Recording
     from graphls.inspect.profile import Profile
     from graphls.inspect.summary import Summary
@@ -132,6 +133,15 @@ class Compiled(Dependent):
         """The counter of completed steps."""
         version: Version = self._session.version
         return version
+
+    @property
+    def rounds_tensors(self) -> bool:
+        """Whether a recipe rounds tensors of the step to a low dtype, of 8 bits or 4, other than in loops."""
+        if not any(value.type.dtype.is_low for node in walk(self.graph) for value in node.outputs):
+            return False
+        from graphls.inspect.diagnosis.roundings import roundings
+
+        return bool(roundings(self.graph))
 
     @property
     def plan(self) -> StepPlan:
@@ -286,6 +296,16 @@ class Compiled(Dependent):
         float value, and runs on the state as it is; no state changes. See docs/overflow.md. Raises as a call does.
         """
         return self._diagnose().explain_overflow(inputs)
+
+    def explain_precision(self, *inputs: object) -> PrecisionExplanation:
+        """What the step loses where a recipe rounds its tensors to 8 bits or 4, on these inputs; the worst first.
+
+        For each tensor the shares that saturate and that become zero, the signal to quantization noise ratio, the
+        scales with their history, a histogram on the range of the format, and what would mend it. The step is compiled
+        once more, with these tensors as results, and runs on the state as it is; no state changes. Raises as a call
+        does, and GraphValueError where the step rounds no tensor to a low dtype, or only in loops.
+        """
+        return checked(self._diagnose().explain_precision, inputs)
 
     def gradient_ranges(self, *inputs: object) -> GradientRanges:
         """For each parameter the range of its gradient, times the loss scale, in the dtype that it is computed in.

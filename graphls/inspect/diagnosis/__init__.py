@@ -1,18 +1,22 @@
-"""Diagnosis of overflows: explanations, gradient ranges and a monitor of the loss scale; see docs/overflow.md.
+"""Diagnosis of overflows and of low precision: explanations, gradient ranges and a monitor of the loss scale.
 
-A plain `import graphls` does not load this package, and a step that is not diagnosed has no cost from it.
+See docs/overflow.md. A plain `import graphls` does not load this package, and a step that is not diagnosed has no
+cost from it.
 """
 
 from graphls.inspect.diagnosis.explanation import NonFinite, Operand, OverflowExplanation, Source
 from graphls.inspect.diagnosis.gradients import GradientRange, GradientRanges
 from graphls.inspect.diagnosis.monitor import LossScaleMonitor
+from graphls.inspect.diagnosis.precision_explanation import PrecisionExplanation
 from graphls.inspect.diagnosis.ranges import Range
 from graphls.inspect.diagnosis.regimes import RegimeChange
 from graphls.inspect.diagnosis.report import StepReport
+from graphls.inspect.diagnosis.rounded import RoundedTensor, Window
 from graphls.passes.autodiff import widen
 from graphls.passes.overflow import rescale, watch
 
 __all__ = [
-    "GradientRange", "GradientRanges", "LossScaleMonitor", "NonFinite", "Operand", "OverflowExplanation", "Range",
-    "RegimeChange", "Source", "StepReport", "rescale", "watch", "widen",
+    "GradientRange", "GradientRanges", "LossScaleMonitor", "NonFinite", "Operand", "OverflowExplanation",
+    "PrecisionExplanation", "Range", "RegimeChange", "RoundedTensor", "Source", "StepReport", "Window",
+    "rescale", "watch", "widen",
 ]  # fmt: skip

@@ -12,6 +12,8 @@ from graphls.frontend.trace.inputs import InputCheck
 from graphls.inspect.diagnosis.explain import HIGHEST, explain, largest_fitting
 from graphls.inspect.diagnosis.explanation import OverflowExplanation
 from graphls.inspect.diagnosis.gradients import GradientRange, GradientRanges, gradient_range
+from graphls.inspect.diagnosis.precision import LowTensors
+from graphls.inspect.diagnosis.precision_explanation import PrecisionExplanation
 from graphls.inspect.diagnosis.watched import Array, Probe, WatchedStep
 from graphls.ir.graph import Graph, Node, Value, definers, walk
 from graphls.ir.types import DType
@@ -59,6 +61,15 @@ class Diagnosis:
     def backward(self) -> Backward:
         """The gradients of the step, as they are and in float32."""
         return Backward(self.traced, self.pipeline, self.open_probe)
+
+    @cached_property
+    def low_tensors(self) -> LowTensors:
+        """The tensors that the step rounds to low dtypes."""
+        return LowTensors(self.step.session_graph, self.open_probe)
+
+    def explain_precision(self, inputs: tuple[object, ...]) -> PrecisionExplanation:
+        """See Compiled.explain_precision."""
+        return self.low_tensors.explain(self.inputs(inputs), self.step.parameters)
 
     def explain_overflow(self, inputs: tuple[object, ...]) -> OverflowExplanation:
         """See Compiled.explain_overflow."""

@@ -30,7 +30,7 @@ MOST_BYTES = 1 << 30
 
 
 class Probe:
-    """A graph without writes, whose last input is a factor of the loss scale, on the state of a step.
+    """A graph without writes on the state of a step, whose last input may be a factor of the loss scale.
 
     The random numbers are those of the step that ran last: the counter of random numbers, which a skipped step
     increments, too, is decremented on a copy. All other states are read as they are.
@@ -40,6 +40,7 @@ class Probe:
         if graph.writes:
             raise GraphValueError(f"A probe writes no states, and @{graph.name} does.")
         self.step, self.parameters = step.graph, step.parameters
+        self.is_scaled = len(graph.inputs) > len(step.graph.inputs)
         random = {node.inputs[0].name for node in walk(graph) if node.primitive.on_host}
         self.copied = copies({name: step.parameters[name] for name in random})
         self.session = step.open_session(graph, {**step.parameters, **self.copied})
@@ -48,7 +49,8 @@ class Probe:
         """The outputs of the graph for these inputs of the step, with its scale times `factor`."""
         for name, state in self.copied.items():
             state.storage.replace(self.before_last_step(name))
-        return [array_in(output) for output in self.session.run([*arrays, np.array(factor, np.float32)])]
+        factors = [np.array(factor, np.float32)] if self.is_scaled else []
+        return [array_in(output) for output in self.session.run([*arrays, *factors])]
 
     def before_last_step(self, name: str) -> Array:
         """A state of random numbers, as the last step read it."""
@@ -149,11 +151,11 @@ class WatchedStep:
         return [v for v in dict.fromkeys(leaving) if v in watched]
 
 
-def parts(values: Sequence[Value]) -> list[tuple[int, int]]:
-    """The ranges of indices of values that fit into MOST_BYTES together."""
+def parts(values: Sequence[Value], times: int = 1) -> list[tuple[int, int]]:
+    """The ranges of indices of values that fit into MOST_BYTES together, each so many times."""
     ends, total = [], 0
     for i, value in enumerate(values):
-        size = value.type.size * max(4, value.type.dtype.itemsize)
+        size = times * value.type.size * max(4, value.type.dtype.itemsize)
         if total and total + size > MOST_BYTES:
             ends.append(i)
             total = 0

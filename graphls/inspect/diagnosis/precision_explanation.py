@@ -1,0 +1,131 @@
+"""The result of `step.explain_precision`: what rounding to low dtypes loses, tensor by tensor, the worst first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from graphls.base.errors import GraphKeyError
+from graphls.base.text.histogram_plot import Histogram, histogram_plot
+from graphls.base.text.html import Page
+from graphls.base.text.plain import shown
+from graphls.base.text.tables import Table
+from graphls.inspect.diagnosis.ranges import number
+from graphls.inspect.diagnosis.rounded import RoundedTensor, decibels
+from graphls.ir.registry import nearest
+
+HEADER = (
+    "cell", "role", "line", "format", "SQNR dB", "by element", "saturated", "flushed", "subnormal", "largest", "scale",
+)  # fmt: skip
+MOST_ROWS = 40
+"""The most tensors that are listed."""
+
+MOST_DRAWN = 12
+"""The most tensors that are drawn."""
+
+MOST_NAMES = 4
+"""The most tensors that a sentence on what would mend them names, and the most maxima of a history."""
+
+
+@dataclass(frozen=True, repr=False)
+class PrecisionExplanation(Sequence[RoundedTensor]):
+    """What a step loses where it rounds tensors to low dtypes, the worst tensor first: a table when printed.
+
+    The worst tensor is the one whose ratio of signal to noise is the furthest below what its format gives. A tensor
+    that is rounded once for each of two directions of blocks is there twice. Tensors in loops, and in branches that did
+    not run, are missing.
+
+    Examples:
+        >>> import numpy as np
+        >>> import graphls
+        >>> from graphls import amp, nn
+        >>> net = amp.auto_mixed_precision(nn.Dense(4, 2, "ones"), amp.CurrentScaling())
+        >>> x = np.float32([[1e-4, 2e-4, -1e-4, 1000]])
+        >>> explanation = graphls.compile(net, x).explain_precision(x)
+        >>> worst = explanation[0]
+        >>> worst.role, worst.flushed, worst.remedy[:34]
+        ('input', 0.75, 'One scale does not fit all numbers')
+    """
+
+    tensors: tuple[RoundedTensor, ...]
+
+    def __getitem__(self, index: int | slice | str) -> Any:
+        """A tensor by its position, or the worst one of a name, cell or role; raises GraphKeyError for others."""
+        if not isinstance(index, str):
+            return self.tensors[index]
+        matches = [t for t in self.tensors if index in (t.name, t.cell, t.role, t.cell.rpartition(".")[2])]
+        if not matches:
+            near = nearest(index, (t.cell for t in self.tensors))
+            raise GraphKeyError(f"No tensor of {index!r} is rounded{near}.")
+        return matches[0]
+
+    def __len__(self) -> int:
+        return len(self.tensors)
+
+    @property
+    def summary(self) -> str:
+        """The explanation in two sentences."""
+        if not self.tensors:
+            return "No tensor was rounded in this run: those of the step are in branches that did not run."
+        worst, poor = self.tensors[0], sum(t.is_poor for t in self.tensors)
+        count = f"{len(self.tensors)} tensors are rounded, {poor or 'none'} of them poorly."
+        return f"{count} The worst is the {worst.role} of {worst.place}: {_losses(worst)}."
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What would mend the poor ones, the worst first."""
+        return tuple(_notes(self.tensors))
+
+    def __str__(self) -> str:
+        return "\n".join([self.summary, "", *self._table().lines(), *(["", *self.notes] if self.notes else [])])
+
+    __repr__ = __str__
+
+    def plot(self) -> str:
+        """A picture of the worst tensors, times their scales, on the range of their formats, as the text of an SVG."""
+        return histogram_plot([_drawn(tensor) for tensor in self.tensors[:MOST_DRAWN]])
+
+    def _repr_html_(self) -> str:
+        page = Page("Precision", self.summary)
+        page.notes(self.notes)
+        if self.tensors:
+            page.parts.append(self.plot())
+            self._table().add_to(page)
+        return page.text()
+
+    def _table(self) -> Table:
+        rows = [tensor.row for tensor in self.tensors[:MOST_ROWS]]
+        if len(self.tensors) > MOST_ROWS:
+            rows.append((f"({len(self.tensors) - MOST_ROWS} more)", *[""] * (len(HEADER) - 1)))
+        return Table(HEADER, rows, texts=4)
+
+
+def _losses(tensor: RoundedTensor) -> str:
+    """What a tensor loses, in a few words."""
+    shares = {"saturated": tensor.saturated, "flushed to zero": tensor.flushed, "not finite": tensor.not_finite}
+    parts = [f"{share:.1%} {name}" for name, share in shares.items() if share]
+    return ", ".join([*parts, f"{decibels(tensor.sqnr)} dB" if tensor.sqnr < float("inf") else "exact"])
+
+
+def _notes(tensors: Sequence[RoundedTensor]) -> Iterator[str]:
+    alike: dict[str, list[str]] = {}
+    for tensor in tensors:
+        if tensor.remedy:
+            alike.setdefault(f"{tensor.remedy}{_past(tensor)}", []).append(f"{tensor.role} of {tensor.place}")
+    for remedy, names in alike.items():
+        names = list(dict.fromkeys(names))
+        more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+        yield f"The {', the '.join(names[:MOST_NAMES])}{more}: {remedy}"
+
+
+def _past(tensor: RoundedTensor) -> str:
+    """The last maxima of a history; its first number is the place of the next one."""
+    last = [number(maximum) for maximum in (tensor.history or ())[1:] if maximum][-MOST_NAMES:]
+    return f" Its last maxima were {', '.join(last)}, and it is {number(tensor.amax)} now." if last else ""
+
+
+def _drawn(tensor: RoundedTensor) -> Histogram:
+    window = tensor.window
+    name = f"{tensor.role} of {shown(tensor.cell) or tensor.name}, {tensor.format.long_name}"
+    return Histogram(name, tensor.histogram, window.least, window.normal, window.largest, _losses(tensor))

@@ -1,0 +1,320 @@
+"""What rounding to low dtypes loses: the figures of NumPy and ml_dtypes, the worst tensor first, no state changed."""
+
+from __future__ import annotations
+
+import math
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import graphls
+from graphls import amp, nn, ops
+from graphls.base.errors import GraphKeyError, GraphValueError
+from graphls.diagnosis import PrecisionExplanation, RoundedTensor, Window
+from graphls.inspect.diagnosis import watched
+from graphls.inspect.diagnosis.precision import LowTensors, spread
+from graphls.inspect.diagnosis.rounded import usual_ratios
+from graphls.ir import Graph, interpret, parse
+
+F32 = np.float32
+X = np.random.default_rng(1).standard_normal((16, 24)).astype(F32)
+LABELS = np.random.default_rng(2).integers(0, 5, 16).astype(np.int32)
+RECIPES: dict[str, amp.Recipe] = {
+    "delayed": amp.DelayedScaling(amax_history_len=4), "current": amp.CurrentScaling(), "block": amp.BlockScaling(),
+    "mx": amp.MXFP8(), "nvfp4": amp.NVFP4(),
+}  # fmt: skip
+
+
+class Interpreted:
+    """A probe that interprets a graph."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+
+    def run(self, arrays: Sequence[Any]) -> list[Any]:
+        """The outputs of the graph."""
+        return list(interpret(self.graph, list(arrays))[0])
+
+
+def explained(text: str, *arrays: Any) -> PrecisionExplanation:
+    """What a graph in text loses."""
+    return LowTensors(parse(text), Interpreted).explain(arrays, {})  # type: ignore[arg-type]
+
+
+def ratios(x: Any, rounded: Any) -> tuple[float, float]:
+    """The ratio of signal to noise in dB, and its mean by element."""
+    x, rounded = x.astype(float), rounded.astype(float)
+    one = x[x != 0]
+    by_element = ((one - rounded[x != 0]) / one) ** 2
+    return 10 * math.log10((x**2).sum() / ((x - rounded) ** 2).sum()), -10 * math.log10(by_element.mean())
+
+
+BLOCKS = """graph @g(%x: f32[3,6], %scale: f32[2,2], %inverse: f32[2,2]) {{
+  %q = quantize(%x, %scale) {{block=[2, 4], dtype={dtype}}} : {dtype}[3,6]  // forward fc | train.py:7
+  %y = dequantize(%q, %inverse) {{block=[2, 4], dtype=f32}} : f32[3,6]  // forward fc | train.py:7
+  return %y
+}}"""
+
+
+@pytest.mark.parametrize("dtype", [graphls.float8_e4m3fn, graphls.float8_e5m2, graphls.float4_e2m1fn], ids=str)
+def test_the_figures_are_those_of_numpy(dtype: Any) -> None:
+    limits: Any = ml_dtypes.finfo(dtype.numpy)
+    x = np.random.default_rng(3).standard_normal((3, 6)).astype(F32)
+    x[0, 0], x[1, 5], x[2, 2], x[2, 5] = 0, 1e-9, 50, -50
+    scale = F32([[float(limits.max) / 3, 1], [float(limits.max) / 40, 4]])
+    (found,) = explained(BLOCKS.format(dtype=dtype.name), x, scale, 1 / scale)
+    wide = np.kron(scale, np.ones((2, 4), F32))[:3, :6]
+    scaled = x * wide
+    low = np.clip(scaled, float(limits.min), float(limits.max)).astype(dtype.numpy).astype(F32)
+    rounded = low * (1 / wide)
+    magnitude = np.abs(scaled[scaled != 0])
+    assert found.flushed == np.mean((x != 0) & (low == 0)) > 0
+    beyond = np.abs(scaled) > float(limits.max) + 2.0 ** (np.floor(np.log2(float(limits.max))) - limits.nmant - 1)
+    assert found.saturated == np.mean(beyond) > 0
+    assert found.subnormal == np.mean((np.abs(scaled) < float(limits.smallest_normal)) & (low != 0))
+    assert (found.sqnr, found.element_sqnr) == pytest.approx(ratios(x, rounded), rel=1e-9)
+    assert (found.amax, found.scales) == (50, (scale.min(), scale.max()))
+    powers = np.clip(np.floor(np.log2(magnitude)), math.floor(math.log2(float(limits.smallest_subnormal))) - 16, None)
+    assert dict(found.histogram) == dict(zip(*np.unique(powers, return_counts=True), strict=True))
+    assert (found.format, found.role, found.cell, found.file, found.line) == (dtype, "input", "fc", "train.py", 7)
+    assert (found.block, found.history, found.not_finite, found.type) == ((2, 4), None, 0, found.type)
+
+
+def test_elements_that_are_not_finite_are_counted_apart() -> None:
+    x = np.ones((3, 6), F32)
+    x[0, :3] = np.inf, -np.inf, np.nan
+    ones = np.ones((2, 2), F32)
+    (found,) = explained(BLOCKS.format(dtype="f8e4m3fn"), x, ones, ones)
+    assert (found.not_finite, found.saturated, found.amax) == (3 / 18, 0, 1) and found.sqnr == math.inf
+    assert found.is_poor and "explain_overflow" in found.remedy
+
+
+def test_what_is_moved_before_it_is_read_is_compared_in_its_place() -> None:
+    text = """graph @g(%x: f32[2,4], %scale: f32[2,1], %inverse: f32[1,2]) {
+  %q = quantize(%x, %scale) {block=[1, 0], dtype=f8e5m2} : f8e5m2[2,4]
+  %t = transpose(%q) {permutation=[1, 0]} : f8e5m2[4,2]
+  %y = dequantize(%t, %inverse) {block=[0, 1], dtype=f32} : f32[4,2]
+  return %y
+}"""
+    x, scale = X[:2, :4], F32([[8], [1024]])
+    (found,) = explained(text, x, scale, 1 / scale.T)
+    assert found.sqnr == pytest.approx(ratios(x, (x * scale).astype(ml_dtypes.float8_e5m2).astype(F32) / scale)[0])
+
+
+def test_a_branch_that_does_not_run_has_no_tensors() -> None:
+    text = """graph @g(%c: bool[], %x: f32[4], %s: f32[1]) {
+  %y = cond(%c) : f32[4] region {
+    %q = quantize(%x, %s) {block=[0], dtype=f8e5m2} : f8e5m2[4]
+    %a = dequantize(%q, %s) {block=[0], dtype=f32} : f32[4]
+    yield %a
+  } region {
+    yield %x
+  }
+  return %y
+}"""
+    arrays = F32([1, 2, 3, 4]), F32([1])
+    (found,) = explained(text, np.array(True), *arrays)
+    assert found.sqnr == math.inf
+    nothing = explained(text, np.array(False), *arrays)
+    assert len(nothing) == 0 and "branches that did not run" in str(nothing) and nothing._repr_html_()
+
+
+def test_scales_of_blocks_are_spread_over_their_elements() -> None:
+    scale = np.arange(6, dtype=F32).reshape(2, 3)
+    assert np.array_equal(spread(scale, (3, 7), (2, 3)), np.kron(scale, np.ones((2, 3)))[:3, :7])
+    assert spread(scale[:1, :1], (3, 7), (0, 0)).shape == (1, 1)
+
+
+@pytest.mark.parametrize("name", ["float8_e4m3fn", "float8_e5m2", "float4_e2m1fn", "float8_e4m3fnuz"])
+def test_windows_are_those_of_ml_dtypes(name: str) -> None:
+    dtype = getattr(graphls, name)
+    window, numbers = Window.of(dtype), np.arange(256, dtype=np.uint8)
+    values = numbers[:16] if "float4" in name else numbers
+    magnitudes = np.abs(values.view(getattr(ml_dtypes, name)).astype(F32))
+    finite = magnitudes[np.isfinite(magnitudes)]
+    assert (window.least, window.largest) == (finite[finite > 0].min(), finite.max())
+    x = np.arange(1, 4097) / 4096 * window.largest
+    assert usual_ratios(dtype) == pytest.approx(ratios(x, x.astype(F32).astype(dtype.numpy)))
+
+
+# -- steps --------------------------------------------------------------------------------------------------------
+
+
+class Network(nn.Cell):
+    """Three layers, each on a line of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc1 = nn.Dense(24, 32)
+        self.drop = nn.Dropout(p=0.25)
+        self.fc2 = nn.Dense(32, 32)
+        self.fc3 = nn.Dense(32, 5)
+
+    def construct(self, x: Any) -> Any:
+        first = ops.relu(self.fc1(x))
+        second = ops.relu(self.fc2(self.drop(first)))
+        return self.fc3(second)
+
+
+def line_of(text: str) -> int:
+    """The line of this file that has a text."""
+    return 1 + next(i for i, line in enumerate(open(__file__, encoding="utf-8")) if line.strip().startswith(text))
+
+
+def training(recipe: amp.Recipe | None, **options: Any) -> Any:
+    """A compiled training step."""
+    graphls.set_seed(3)
+    network = Network()
+    if recipe is not None:
+        network.to_float(recipe)
+    loss = nn.WithLossCell(network, nn.SoftmaxCrossEntropyWithLogits(sparse=True, reduction="mean"))
+    cell = nn.TrainOneStepCell(loss, nn.Momentum(network.trainable_params(), 0.1, 0.9)).set_train()
+    return graphls.compile(cell, X, LABELS, **options)
+
+
+def planted() -> Any:
+    """The inputs with an outlier."""
+    x = X.copy()
+    x[3, 7] = 3e5
+    return x
+
+
+def states(step: Any) -> dict[str, Any]:
+    return {name: np.array(p.asnumpy()) for name, p in step.parameters.items()}
+
+
+ENGINES: dict[str, dict[str, Any]] = {
+    "onnxruntime": {}, "interpreter": {"backend": "numpy"}, "numpy": {"engine": "numpy"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("options", ENGINES.values(), ids=ENGINES)
+def test_a_planted_outlier_is_the_worst_with_its_line(options: dict[str, Any]) -> None:
+    explanation = training(RECIPES["current"], **options).explain_precision(planted(), LABELS)
+    worst = explanation[0]
+    assert (worst.role, worst.cell.rpartition(".")[2], worst.line) == ("input", "fc1", line_of("first = ops.relu"))
+    assert worst.file.endswith("test_explain_precision.py") and worst.code == "first = ops.relu(self.fc1(x))"
+    scale = F32(448) / F32(3e5)
+    low = (planted() * scale).astype(ml_dtypes.float8_e4m3fn).astype(F32)
+    assert worst.flushed == np.mean(low == 0) > 0.4 and worst.sqnr > 60, "the outlier hides the noise of the others"
+    assert worst.element_sqnr == pytest.approx(ratios(planted(), low / scale)[1], rel=1e-4)
+    assert worst.has_one_scale and "MXFP8" in worst.remedy
+    assert explanation.notes[0].startswith("The input of network._backbone.fc1 (")
+    assert "flushed to zero" in explanation.summary and "3 of them poorly" in explanation.summary
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_no_state_and_no_random_number_changes(name: str) -> None:
+    losses = []
+    for explains in (True, False):
+        step = training(RECIPES[name])
+        step(X, LABELS)
+        if explains:
+            before = states(step)
+            step.explain_precision(X, LABELS)
+            assert all(np.array_equal(value, before[key]) for key, value in states(step).items())
+        losses.append([float(step(X, LABELS)) for _ in range(3)])
+    assert losses[0] == losses[1]
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_every_role_of_every_layer_is_there(name: str) -> None:
+    step = training(RECIPES[name])
+    for _ in range(2):
+        step(X, LABELS)
+    explanation = step.explain_precision(X, LABELS)
+    roles = {(t.cell.rpartition(".")[2], t.role) for t in explanation}
+    assert roles == {(cell, role) for cell in ("fc1", "fc2", "fc3") for role in ("input", "weight", "gradient")}
+    assert all(isinstance(t, RoundedTensor) and not t.is_poor and not t.remedy for t in explanation)
+    weight = next(t for t in explanation if t.role == "weight" and t.cell.endswith("fc2"))
+    assert weight.amax == np.abs(step.parameters["fc2.weight"].asnumpy()).max()
+    assert [t.shortfall for t in explanation] == sorted((t.shortfall for t in explanation), reverse=True)
+    assert {t.history is not None for t in explanation} == {name == "delayed"}
+
+
+def test_recomputed_inputs_are_no_gradients() -> None:
+    graphls.set_seed(3)
+    network = Network()
+    network.to_float(RECIPES["current"])
+    network.fc2.recompute()
+    network.fc3.recompute()
+    loss = nn.WithLossCell(network, nn.SoftmaxCrossEntropyWithLogits(sparse=True, reduction="mean"))
+    cell = nn.TrainOneStepCell(loss, nn.Momentum(network.trainable_params(), 0.1, 0.9)).set_train()
+    explanation = graphls.compile(cell, X, LABELS).explain_precision(X, LABELS)
+    gradients = [t for t in explanation if t.role == "gradient"]
+    assert sorted(t.cell.rpartition(".")[2] for t in gradients) == ["fc1", "fc2", "fc3"]
+    assert {t.format for t in gradients} == {graphls.float8_e5m2}
+    assert {t.format for t in explanation if t.role != "gradient"} == {graphls.float8_e4m3fn}
+
+
+def test_delayed_scaling_shows_its_history_and_what_would_mend_it() -> None:
+    step = training(RECIPES["delayed"])
+    first = step.explain_precision(X, LABELS)
+    assert first["fc1"].scales == (1, 1) and first["fc1"].history == (0, 0, 0, 0)
+    assert any("history is empty" in note for note in first.notes), "gradients are small beside the first scale"
+    for _ in range(3):
+        step(X, LABELS)
+    grown = step.explain_precision(4 * X, LABELS)[0]
+    assert (grown.role, grown.cell.rpartition(".")[2]) == ("input", "fc1")
+    largest = float(np.abs(X).max())
+    assert grown.history == (0, *[largest] * 3) and grown.scales[0] == F32(448) / F32(largest)
+    assert "a larger margin, by 2," in grown.remedy
+    far = step.explain_precision(planted(), LABELS)
+    assert "take amp.CurrentScaling()" in far[0].remedy
+    assert "last maxima were 3." in far.notes[0] and "it is 3e+05 now" in far.notes[0]
+    step(planted(), LABELS)
+    small = step.explain_precision(X, LABELS)["fc1"]
+    assert small.flushed > 0.4 and "larger in its history" in small.remedy
+
+
+def test_blocks_that_do_not_help_say_so() -> None:
+    notes = training(RECIPES["mx"]).explain_precision(planted(), LABELS).notes
+    assert any("stay in bfloat16" in note for note in notes)
+
+
+def test_values_that_take_more_than_fits_take_more_probes(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = training(RECIPES["current"]).explain_precision(X, LABELS)
+    monkeypatch.setattr(watched, "MOST_BYTES", 4000)
+    parts = training(RECIPES["current"]).explain_precision(X, LABELS)
+    assert len(whole) == len(parts) == 9
+    assert [t.sqnr for t in whole] == pytest.approx([t.sqnr for t in parts], rel=1e-3)
+
+
+def test_it_is_a_table_a_card_and_a_picture() -> None:
+    explanation = training(RECIPES["current"]).explain_precision(planted(), LABELS)
+    text = str(explanation)
+    assert text.splitlines()[0] == explanation.summary and repr(explanation) == text
+    row = next(line for line in text.splitlines() if line.startswith("network._backbone.fc1  input"))
+    assert "float8_e4m3fn" in row and "53.1%" in row
+    tree = ElementTree.fromstring(explanation.plot())
+    titles = [str(title.text) for title in tree.iter("title")]
+    assert any(title.startswith("input of network._backbone.fc1, float8_e4m3fn: 53.1% flushed") for title in titles)
+    page = explanation._repr_html_()
+    assert "graphls-card" in page and explanation.plot() in page
+    assert explanation["weight"].role == "weight" and explanation[0] is explanation.tensors[0]
+    with pytest.raises(GraphKeyError, match="No tensor of 'fc4' is rounded"):
+        explanation["fc4"]
+
+
+def test_a_step_without_low_tensors_says_how_to_get_some() -> None:
+    step = training(None)
+    assert not step.rounds_tensors and training(RECIPES["mx"]).rounds_tensors
+    with pytest.raises(GraphValueError, match=r"rounds no tensor.*give its network a recipe, such as amp"):
+        step.explain_precision(X, LABELS)
+
+
+def test_tensors_in_loops_are_not_measured() -> None:
+    text = """graph @g(%xs: f32[3,4], %s: f32[1], %start: f32[4]) {
+  %last, %all = scan(%start, %xs) {carries=1, length=3} : f32[4], f32[3,4] region(%a: f32[4], %x: f32[4]) {
+    %q = quantize(%x, %s) {block=[0], dtype=f8e5m2} : f8e5m2[4]
+    %y = dequantize(%q, %s) {block=[0], dtype=f32} : f32[4]
+    yield %a, %y
+  }
+  return %all
+}"""
+    with pytest.raises(GraphValueError, match="or only in loops"):
+        explained(text)
