@@ -134,3 +134,31 @@ def test_the_table_as_text(backend: str) -> None:
     assert [line.split()[0] for line in lines[:4]] == ["parameter", "first.weight", "second.weight", "second.bias"]
     assert len({len(line) for line in lines[:4]}) == 1
     assert lines[-1].startswith("The scale is 2^2. The largest power of two that fits this batch is 2^")
+
+
+def test_what_narrower_dtypes_would_lose() -> None:
+    columns = np.array([[1.0, 2.0**-12, 2.0**-26, 2.0**-40, 0.0]], F32)
+
+    class Columns(OneColumn):
+        def __init__(self) -> None:
+            super().__init__(graphls.float32)
+            self.weight = graphls.Parameter(np.ones((5, 1), F32), name="weight")
+
+    network = Columns()
+    optimizer = nn.Momentum(network.trainable_params(), 0.1, 0.9)
+    cell = nn.TrainOneStepWithLossScaleCell(network, optimizer, nn.FixedLossScaleUpdateCell(2.0**10))
+    with pytest.warns(UserWarning, match="float32 need no loss scaling"):
+        step = graphls.compile(cell, columns)
+    ranges = step.gradient_ranges(columns)
+    gradient = columns * 2.0**10
+    expected = {}
+    for dtype, kind in ((graphls.float8_e5m2, ml_dtypes.float8_e5m2), (graphls.float8_e4m3fn, ml_dtypes.float8_e4m3fn)):
+        limits: Any = ml_dtypes.finfo(kind)
+        low = (gradient * (float(limits.max) / gradient.max())).astype(F32).astype(kind).astype(F32)
+        expected[dtype] = float(np.mean((low == 0) & (gradient != 0)))
+    expected[graphls.float16] = float(np.mean((gradient.astype(np.float16) == 0) & (gradient != 0)))
+    assert ranges[0].lost == expected == {graphls.float16: 0.2, graphls.float8_e5m2: 0.2, graphls.float8_e4m3fn: 0.4}
+    assert ranges.lost().splitlines() == [
+        "parameter  float16  float8_e5m2  float8_e4m3fn",
+        "weight       20.0%        20.0%          40.0%",
+    ]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,10 +15,14 @@ from graphls.base.text.plain import shown
 from graphls.base.text.range_plot import Range, range_plot
 from graphls.base.text.tables import Table
 from graphls.inspect.diagnosis.ranges import number, power
+from graphls.inspect.diagnosis.rounded import Window
 from graphls.ir.registry import nearest
-from graphls.ir.types import DType
+from graphls.ir.types import DType, float8_e4m3fn, float8_e5m2, float16
 
 Array = np.ndarray[Any, Any]
+NARROW = (float16, float8_e5m2, float8_e4m3fn)
+"""The dtypes for which is said what they would lose."""
+
 HEADER = ("parameter", "dtype", "least", "largest", "in float32", "flushed", "subnormal", "not finite", "head room")
 
 
@@ -31,7 +35,9 @@ class GradientRange:
     the values of the same forward. `flushed` is the share of elements that are zero but not zero there (None for
     wider dtypes), `subnormal` the share of those below the smallest normal number, `not_finite` that of infinities and
     nans. `head_room` is log2(largest number of the dtype / `wide_largest`): the powers of two that the scale can grow
-    by before this gradient overflows; negative where it does.
+    by before this gradient overflows; negative where it does. `lost` has for float16, float8_e5m2 and float8_e4m3fn the
+    share of the elements that are not zero in float32 and would be zero or beyond the range there: in float16 at the
+    present scale, in 8 bits with a scale of its own, which takes the largest magnitude to the largest number.
 
     Examples:
         >>> import graphls
@@ -55,6 +61,7 @@ class GradientRange:
     subnormal: float
     not_finite: float
     head_room: float | None
+    lost: Mapping[DType, float] = field(default_factory=dict)
 
     @property
     def row(self) -> tuple[str, ...]:
@@ -123,6 +130,16 @@ class GradientRanges(Sequence[GradientRange]):
 
     __repr__ = __str__
 
+    def lost(self) -> str:
+        """A table of the shares that are lost in narrower dtypes, as `GradientRange.lost` has them.
+
+        It tells whether gradients fit into 8 bits with one scale for each tensor, or take blocks, as those of
+        amp.MXFP8().
+        """
+        header = ("parameter", *(dtype.long_name for dtype in NARROW))
+        rows = [(shown(r.name), *(f"{r.lost[dtype]:.1%}" for dtype in NARROW)) for r in self.ranges]
+        return "\n".join(Table(header, rows).lines())
+
     def plot(self) -> str:
         """A picture of the ranges against the windows of float16 and bfloat16, as the text of an SVG element."""
         return range_plot([r.shown for r in self.ranges])
@@ -162,7 +179,17 @@ def gradient_range(name: str, dtype: DType, parts: Sequence[Array], wide: Sequen
         subnormal=float(np.sum(nonzero < float(limits.smallest_normal)) / size),
         not_finite=(narrow.size - finite.size) / size,
         head_room=math.log2(float(limits.max) / widest) if widest > 0 and math.isfinite(widest) else None,
+        lost={dtype: _lost(true, dtype) for dtype in NARROW},
     )  # fmt: skip
+
+
+def _lost(magnitudes: Array, dtype: DType) -> float:
+    """The share of magnitudes that become zero in a dtype or end beyond its range; of a low one with its own scale."""
+    window, finite = Window.of(dtype), magnitudes[np.isfinite(magnitudes)]
+    largest = float(finite.max(initial=0.0))
+    scaled = finite * (window.largest / largest) if dtype.is_low and largest else finite
+    lost = ((scaled > 0) & (scaled <= window.least / 2)) | (scaled > window.saturates)
+    return float(np.count_nonzero(lost) / max(1, magnitudes.size))
 
 
 def finfo(dtype: DType) -> Any:
