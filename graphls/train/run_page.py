@@ -32,6 +32,8 @@ class RunRecord:
 
     columns: dict[str, list[Point]] = field(default_factory=lambda: {name: [] for name in COLUMNS})
     evaluations: dict[str, list[Point]] = field(default_factory=dict)
+    precision: dict[str, list[Point]] = field(default_factory=dict)
+    """Of the worst tensors in low dtypes, the ratio of signal to noise in dB."""
 
     @property
     def last_step(self) -> int:
@@ -46,7 +48,7 @@ class RunRecord:
 
     def forget_after(self, step: int) -> None:
         """Remove the numbers of later steps, for a run that resumes from a checkpoint."""
-        for series in (self.columns, self.evaluations):
+        for series in (self.columns, self.evaluations, self.precision):
             for name, points in series.items():
                 series[name] = [point for point in points if point[0] <= step]
 
@@ -72,6 +74,7 @@ class RunRecord:
     def save(self, path: Path) -> None:
         """Write everything to a file, at once; numbers that are not finite as texts. Raises as `write_text`."""
         table = {"format": FORMAT, "columns": _plain(self.columns), "evaluations": _plain(self.evaluations)}
+        table |= {"precision": _plain(self.precision)} if self.precision else {}
         write_text(path, json.dumps(table, separators=(",", ":")))
 
 
@@ -82,7 +85,8 @@ def load_record(path: Path) -> RunRecord:
         if table["format"] != FORMAT:
             raise GraphValueError(f"{path} is of the format {table['format']!r}, not {FORMAT!r}.")
         columns = {name: _points(table["columns"].get(name, [])) for name in COLUMNS}
-        return RunRecord(columns, {name: _points(points) for name, points in table["evaluations"].items()})
+        others = (table["evaluations"], table.get("precision", {}))
+        return RunRecord(columns, *({name: _points(points) for name, points in series.items()} for series in others))
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         if isinstance(error, GraphValueError):
             raise
@@ -203,7 +207,16 @@ class RunPage:
         """What has points to show: the results of a single evaluation as numbers, then charts."""
         loss, *others = (self._figure(figure) for figure in FIGURES)
         numbers, *evaluations = self._evaluations()
-        return [shown for shown in (numbers, loss, *evaluations, *others) if shown]
+        return [shown for shown in (numbers, loss, *evaluations, *others, self._precision()) if shown]
+
+    def _precision(self) -> str:
+        """The ratios of the tensors that are the worst at the end."""
+        last = {name: points[-1] for name, points in self.record.precision.items() if points}
+        worst = sorted(last, key=lambda name: (-last[name][0], last[name][1]))[: len(COLOURS)]
+        lines = [Line(n, self.record.precision[n], COLOURS[i]) for i, n in enumerate(worst)]
+        title = "Signal to quantization noise of the worst tensors"
+        drawn = chart(title, lines, names=("step", "dB"), includes=(0,))
+        return _section(title, drawn + _key(lines)) if drawn else ""
 
     def _figure(self, figure: Figure) -> str:
         lines = []

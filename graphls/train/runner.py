@@ -17,6 +17,7 @@ from graphls.base.sharing.locks import COMPILING
 from graphls.base.sharing.storage import Version
 from graphls.frontend.tensors.pytree import map_leaves
 from graphls.frontend.tensors.tensor import Tensor
+from graphls.ir.graph import walk
 from graphls.nn.cell import Cell
 from graphls.nn.loss_scale import MOST_OVERFLOWS, LossScaleManager
 from graphls.nn.optimizers.base import Optimizer
@@ -155,10 +156,11 @@ class TrainRunner:
         self.watch = OverflowWatch()
         self.outcomes: Outcomes | None = None
         self._progress = 0, Version(), 0, 1
+        self._last: Row | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """The state of a copy: everything but compiled steps and their progress."""
-        return {**self.__dict__, "repeated": None, "_progress": None}
+        return {**self.__dict__, "repeated": None, "_progress": None, "_last": None}
 
     def __setstate__(self, state: Mapping[str, object]) -> None:
         self.__dict__.update(state)
@@ -182,9 +184,21 @@ class TrainRunner:
         accumulation = getattr(self.network, "accumulation", None)
         return not isinstance(accumulation, AccumulatedGradients) or not int(accumulation.accumulation_step.asnumpy())
 
+    def explain_precision(self) -> Any:
+        """What the last step lost in low dtypes, on the states after it.
+
+        None where it rounds no tensor to one, and where it takes other ranks, which may not explain it.
+        """
+        row = self._last
+        step = None if row is None else self.find(row)
+        if row is None or step is None or not step.rounds_tensors:
+            return None
+        is_alone = not any(node.primitive.is_collective for node in walk(step.graph))
+        return step.explain_precision(*row) if is_alone else None
+
     def run(self, row: Row) -> Any:
         """Run one step; the outputs are not read."""
-        step = self.find(row)
+        step, self._last = self.find(row), row
         if self.optimizer is not None:
             self.optimizer.warn_after_schedule()
         self._follow(step.version, 1)
@@ -208,7 +222,7 @@ class TrainRunner:
                 yield len(alike), self._run_alike(alike)
 
     def _run_alike(self, rows: Sequence[Row]) -> Any:
-        many = self._repeated(self.find(rows[0]), len(rows))
+        many, self._last = self._repeated(self.find(rows[0]), len(rows)), rows[-1]
         if many is None:
             return [self.run(row) for row in rows][-1]
         if self.optimizer is not None:
@@ -269,7 +283,7 @@ class Training:
     def run(self, epochs: range, feed: Feed, sink_size: int) -> None:
         """Run all epochs, step by step where `sink_size` is 0, else an epoch (-1) or `sink_size` steps in one call."""
         self._count_completed()
-        self.state.data_flow = feed.flow.counts
+        self.state.data_flow, self.state.explain_precision = feed.flow.counts, self.runner.explain_precision
         outcomes = self.runner.outcomes = Outcomes.of(self.runner.network)
         self.callbacks.on_train_begin(self.context)
         rows = feed.endless() if sink_size > 0 else None

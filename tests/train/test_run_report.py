@@ -256,3 +256,31 @@ def test_the_record_of_a_run_is_plain_json(tmp_path: Path) -> None:
     record.save(tmp_path / "run.json")
     table = json.loads((tmp_path / "run.json").read_text(), parse_constant=pytest.fail)
     assert table["columns"]["loss"] == [[1, "inf"]] and load_record(tmp_path / "run.json") == record
+
+
+@pytest.mark.parametrize("sinks", [False, True])
+def test_low_tensors_are_explained_over_the_run(tmp_path: Path, sinks: bool) -> None:
+    network = nn.Dense(4, 2).to_float(graphls.amp.CurrentScaling())
+    trained = Model(network, nn.MSELoss(), nn.Momentum(network.trainable_params(), 0.05, 0.9))
+    report = RunReport(tmp_path, precision_every=4)
+    trained.train(3, batches(), callbacks=[report], dataset_sink_mode=sinks)
+    points = load_record(tmp_path / "run.json").precision
+    assert set(points) == {f"{role} of network._backbone" for role in ("input", "weight", "gradient")}
+    steps = [6, 12, 18] if sinks else [4, 8, 12, 16]
+    assert all([step for step, _ in each] == steps for each in points.values())
+    assert all(15 < ratio < 45 for each in points.values() for _, ratio in each)
+    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert any(text.startswith("Signal to quantization noise of the worst tensors") for text in figures(page))
+    assert any(text.startswith("Magnitudes of tensors") for text in figures(page))
+    assert page.count("<h2>Precision at step") == 1 and f"<h2>Precision at step {steps[-1]}</h2>" in page
+
+
+def test_precision_can_be_left_out_and_costs_nothing_without_low_tensors(tmp_path: Path) -> None:
+    network = nn.Dense(4, 2).to_float(graphls.amp.CurrentScaling())
+    trained = Model(network, nn.MSELoss(), nn.Momentum(network.trainable_params(), 0.05, 0.9))
+    for number, model_, every in ((0, trained, 0), (1, model(), 1)):
+        report = RunReport(tmp_path / str(number), precision_every=every)
+        model_.train(1, batches(), callbacks=[report], dataset_sink_mode=False)
+        assert not report.record.precision and "Precision" not in report.close().read_text(encoding="utf-8")
+    with pytest.raises(graphls.GraphlsError, match="precision_every"):
+        RunReport(tmp_path, precision_every=-1)

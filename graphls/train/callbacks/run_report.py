@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -10,7 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from graphls.base.checks import not_negative, positive_int
+from graphls.base.checks import not_negative, not_negative_int, positive_int
 from graphls.base.errors import GraphTypeError, GraphValueError
 from graphls.base.files.files import as_path, write_text
 from graphls.base.reporting import checked, warn
@@ -21,6 +22,9 @@ from graphls.train.flow import FlowCounts
 from graphls.train.run_page import RunPage, RunRecord, load_record
 
 PAGE, DATA = "index.html", "run.json"
+WORST = 8
+"""The tensors in low dtypes that are recorded each time, the worst ones."""
+
 MOST_WAITING = 64
 """Steps whose results stay unread, so that no step waits for a read."""
 
@@ -31,16 +35,25 @@ class Displayable(Protocol):
     def _repr_html_(self) -> str: ...
 
 
+class TensorsExplanation(Displayable, Protocol):
+    """The tensors that `step.explain_precision` explains, the worst first."""
+
+    def __getitem__(self, index: slice, /) -> Any: ...
+
+
 class RunReport(Callback):
     """Writes a run to `directory` while it runs: `index.html`, which opens in any browser, and its numbers, `run.json`.
 
     The page shows the loss, evaluations, the learning rate, the loss scale as stairs with the skipped steps, the norm
     of the gradients (of a step that returns it, such as MFTrainOneStepCell with clipping), the rows per second, the
     time of each step, of its waiting for data and of data's waiting for it, and the memory of the process. It needs no
-    network, and reloads itself while the run continues. `compare` are directories of other reports, drawn dashed. The
-    results of every `every`-th step are read; the page is written every `refresh` seconds at most, and at the end of
-    each epoch. Where a run resumes from a checkpoint, the earlier numbers are retained. In a loop of your own, call
-    `add` after each step and `close` at the end. A notebook shows the report as its charts.
+    network, and reloads itself while the run continues. Where a recipe rounds tensors to 8 bits or 4, every
+    `precision_every`-th step is explained as by `step.explain_precision`, and the page shows the last explanation and
+    the ratio of signal to noise of the worst tensors over the run; 0 leaves that out. `compare` are directories of
+    other reports, drawn dashed. The results of every `every`-th step are read; the page is written every `refresh`
+    seconds at most, and at the end of each epoch. Where a run resumes from a checkpoint, the earlier numbers are
+    retained. In a loop of your own, call `add` after each step and `close` at the end. A notebook shows the report as
+    its charts.
 
     Raises GraphTypeError and GraphValueError for arguments that do not fit, and GraphFileError where a report to
     compare with cannot be read, here, or the page cannot be written, later.
@@ -63,11 +76,13 @@ class RunReport(Callback):
     def __init__(
         self, directory: str | os.PathLike[str], *,
         compare: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (), every: int = 1, refresh: float = 5.0,
-        title: str | None = None,
+        precision_every: int = 100, title: str | None = None,
     ) -> None:  # fmt: skip
         self.directory = as_path(directory)
         self.every = positive_int("RunReport", "every", every)
         self.refresh = not_negative("RunReport", "refresh", refresh)
+        self.precision_every = not_negative_int("RunReport", "precision_every", precision_every)
+        self._explained, self._precision_title = 0, ""
         if title is not None and not isinstance(title, str):
             raise GraphTypeError(f"For 'RunReport', the 'title' must be a string, but got {title!r}.")
         self.record = RunRecord()
@@ -98,6 +113,19 @@ class RunReport(Callback):
             number = _number(value)
             if number is not None:
                 self.record.evaluations.setdefault(str(name), []).append((self._last(), number))
+
+    def explained(self, explanation: TensorsExplanation, step: int | None = None) -> None:
+        """Record what `step.explain_precision` returns: the worst tensors, and the explanation as the last one."""
+        number = self._last() if step is None else positive_int("RunReport", "step", step)
+        for tensor in explanation[:WORST]:
+            ratio = min(tensor.sqnr, tensor.element_sqnr)
+            name = f"{tensor.role} of {tensor.cell or tensor.name}"
+            points = self.record.precision.setdefault(name, [])
+            if math.isfinite(ratio) and (not points or points[-1][0] < number):
+                points.append((number, ratio))
+        self.page.sections.pop(self._precision_title, None)
+        self._precision_title = f"Precision at step {number}"
+        self.show(self._precision_title, explanation)
 
     def show(self, title: str, *contents: Displayable | str) -> None:
         """Add objects that notebooks show, or pictures as SVG text, to the page under a headline.
@@ -151,7 +179,8 @@ class RunReport(Callback):
             inside = flow.since(self._begun).waited  # of dataset_sink_mode, which takes rows between the hooks
             speed = _speed(flow.since(self._flow), now - self._mark - inside)
             self._take(state.cur_step_num, {**_results(state.net_outputs), **_rate(state), **speed})
-        self._mark, self._flow = now, flow
+        self._explain(state)
+        self._mark, self._flow = time.perf_counter(), flow
 
     def on_train_epoch_end(self, run_context: RunContext) -> None:
         """Record the results of an evaluation, and write the page."""
@@ -162,6 +191,16 @@ class RunReport(Callback):
     def on_train_end(self, run_context: RunContext) -> None:
         """Write the page of the complete run."""
         self.close()
+
+    def _explain(self, state: InternalCallbackParam) -> None:
+        """Explain the precision of the last step, where as many steps as that takes have run since."""
+        step = state.cur_step_num
+        if not self.precision_every or step // self.precision_every == self._explained // self.precision_every:
+            return
+        self._explained = step
+        explanation = state.explain_precision() if "explain_precision" in state else None
+        if explanation is not None:
+            self.explained(explanation, step)
 
     def _continue(self) -> None:
         path = self.directory / DATA
