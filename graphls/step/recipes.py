@@ -9,6 +9,7 @@ from graphls.ir.graph import Graph
 from graphls.nn.recipe_states import states_of
 from graphls.passes.manager import Pipeline
 from graphls.passes.precision.low_precision import RANDOM, LowCell, LowPrecision
+from graphls.passes.precision.placing import behind_gradient
 
 
 def for_recipes(pipeline: Pipeline, traced: Traced) -> Pipeline:
@@ -22,8 +23,7 @@ def for_recipes(pipeline: Pipeline, traced: Traced) -> Pipeline:
         cells[scope] = LowCell(cell._recipe, names)
         parameters.update((own.name, own) for by_name in states.values() for own in by_name.values())
     traced.parameters = {RANDOM: random_state(), **parameters, **traced.parameters}
-    at = next((number for number, each in enumerate(pipeline.passes) if each.name == "gradient"), -1)
-    return Pipeline((*pipeline.passes[: at + 1], LowPrecision(cells=cells), *pipeline.passes[at + 1 :]))
+    return behind_gradient(pipeline, LowPrecision(cells=cells))
 
 
 def drop_unread(traced: Traced, graph: Graph) -> None:

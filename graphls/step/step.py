@@ -38,11 +38,13 @@ if TYPE_CHECKING:
     from graphls.inspect.diagnosis.explanation import OverflowExplanation
     from graphls.inspect.diagnosis.gradients import GradientRanges
     from graphls.inspect.diagnosis.precision_explanation import PrecisionExplanation
+    from graphls.inspect.diagnosis.recipe_search import RecipeSearch
     from graphls.inspect.diagnosis.recording import Recording
     from graphls.inspect.profile import Profile
     from graphls.inspect.summary import Summary
     from graphls.inspect.summary.plan import StepPlan
     from graphls.passes import Pipeline
+    from graphls.passes.precision.recipes import Recipe
     from graphls.runtime.engine_choice import Choice
     from graphls.runtime.onnxruntime.placement import Placement
     from graphls.step.export.predict import Prediction, ReadPrediction
@@ -306,6 +308,18 @@ class Compiled(Dependent):
         does, and GraphValueError where the step rounds no tensor to a low dtype, or only in loops.
         """
         return checked(self._diagnose().explain_precision, inputs)
+
+    def search_recipe(self, *inputs: object, recipes: Sequence[Recipe], budget: float = 20.0) -> RecipeSearch:
+        """Which layers can be low: for each the first of `recipes` that leaves `budget` dB to all its tensors.
+
+        `recipes` are in the order of preference, such as [amp.NVFP4(), amp.MXFP8()]. The step is compiled once for each
+        recipe, with all layers low, and measured on these inputs as `explain_precision` does; the worse of the two
+        ratios of each tensor counts. The network, its states and this step stay as they are; the result is printed as
+        lines of Python, and `apply(net)` gives the recipes to a network. Delayed scaling is measured with the scales of
+        these inputs. Layers in loops are not measured. Raises as a call does, GraphTypeError for other recipes and
+        budgets, and GraphValueError where no layer has a product with a weight.
+        """
+        return checked(self._diagnose().search_recipe, inputs, recipes, budget)
 
     def gradient_ranges(self, *inputs: object) -> GradientRanges:
         """For each parameter the range of its gradient, times the loss scale, in the dtype that it is computed in.

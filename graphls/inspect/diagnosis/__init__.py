@@ -9,6 +9,7 @@ from graphls.inspect.diagnosis.gradients import GradientRange, GradientRanges
 from graphls.inspect.diagnosis.monitor import LossScaleMonitor
 from graphls.inspect.diagnosis.precision_explanation import PrecisionExplanation
 from graphls.inspect.diagnosis.ranges import Range
+from graphls.inspect.diagnosis.recipe_search import LayerChoice, RecipeSearch
 from graphls.inspect.diagnosis.regimes import RegimeChange
 from graphls.inspect.diagnosis.report import StepReport
 from graphls.inspect.diagnosis.rounded import RoundedTensor, Window
@@ -16,7 +17,7 @@ from graphls.passes.autodiff import widen
 from graphls.passes.overflow import rescale, watch
 
 __all__ = [
-    "GradientRange", "GradientRanges", "LossScaleMonitor", "NonFinite", "Operand", "OverflowExplanation",
-    "PrecisionExplanation", "Range", "RegimeChange", "RoundedTensor", "Source", "StepReport", "Window",
+    "GradientRange", "GradientRanges", "LayerChoice", "LossScaleMonitor", "NonFinite", "Operand", "OverflowExplanation",
+    "PrecisionExplanation", "Range", "RecipeSearch", "RegimeChange", "RoundedTensor", "Source", "StepReport", "Window",
     "rescale", "watch", "widen",
 ]  # fmt: skip

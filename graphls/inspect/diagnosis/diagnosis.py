@@ -14,12 +14,14 @@ from graphls.inspect.diagnosis.explanation import OverflowExplanation
 from graphls.inspect.diagnosis.gradients import GradientRange, GradientRanges, gradient_range
 from graphls.inspect.diagnosis.precision import LowTensors
 from graphls.inspect.diagnosis.precision_explanation import PrecisionExplanation
+from graphls.inspect.diagnosis.recipe_search import RecipeSearch, search_recipe
 from graphls.inspect.diagnosis.watched import Array, Probe, WatchedStep
 from graphls.ir.graph import Graph, Node, Value, definers, walk
 from graphls.ir.types import DType
 from graphls.passes import Pipeline
 from graphls.passes.autodiff.widen import Widen
 from graphls.passes.overflow.rescale import Rescale, outer_gradients
+from graphls.passes.precision.recipes import Recipe
 from graphls.passes.schedule.host_calls import without_effects
 from graphls.passes.simplify.cse import Cse
 from graphls.passes.simplify.dce import Dce
@@ -70,6 +72,10 @@ class Diagnosis:
     def explain_precision(self, inputs: tuple[object, ...]) -> PrecisionExplanation:
         """See Compiled.explain_precision."""
         return self.low_tensors.explain(self.inputs(inputs), self.step.parameters)
+
+    def search_recipe(self, inputs: tuple[object, ...], recipes: Sequence[Recipe], budget: float) -> RecipeSearch:
+        """See Compiled.search_recipe."""
+        return search_recipe(self.step, self.traced, self.pipeline, self.inputs(inputs), recipes, budget)
 
     def explain_overflow(self, inputs: tuple[object, ...]) -> OverflowExplanation:
         """See Compiled.explain_overflow."""
