@@ -236,12 +236,13 @@ NUMBERS_OF_FP4 = [0.0, 0.5, 1, 1.5, 2, 3, 4, 6]
 def test_stochastic_rounding_takes_one_of_the_two_nearest_numbers() -> None:
     random = np.random.default_rng(0).random(X.shape, np.float32)
     result = rounded(AT_RANDOM, X, random=[random])
-    x = np.clip(X * np.repeat(rounded(NEAREST, X).scale, 16, axis=1), np.float32(-6), np.float32(6))
-    every = np.array([-n for n in NUMBERS_OF_FP4[:0:-1]] + NUMBERS_OF_FP4, np.float32)
-    upper = np.searchsorted(every, x)
-    low, high = every[np.maximum(upper - 1, 0)], every[upper]
-    share = np.where(high > x, (x - low) / np.where(high > low, high - low, 1), 1)
-    np.testing.assert_array_equal(result.low.astype(np.float32), np.where(random < share, high, low))
+    size = np.minimum(abs(X * np.repeat(rounded(NEAREST, X).scale, 16, axis=1)), np.float32(6))
+    every = np.array(NUMBERS_OF_FP4, np.float32)
+    outer = np.searchsorted(every, size)
+    low, high = every[np.maximum(outer - 1, 0)], every[outer]
+    share = np.where(high > size, (size - low) / np.where(high > low, high - low, 1), 1)
+    expected = np.where(random < share, high, low) * np.sign(X)
+    np.testing.assert_array_equal(result.low.astype(np.float32), expected)
     np.testing.assert_array_equal(result.inverse, rounded(NEAREST, X).inverse)
 
 

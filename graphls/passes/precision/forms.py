@@ -30,7 +30,6 @@ from graphls.passes.precision.scales import (
     scaled,
     shared_power,
 )
-from graphls.passes.precision.stochastic import rounded_at_random
 
 Array = np.ndarray[Any, Any]
 
@@ -239,7 +238,8 @@ class NVFP4Form(Form):
         scale, inverse_scale = self._scales(e, y)
         if not self.is_stochastic:
             return _through(e, y, float4_e2m1fn, self.block, scale, inverse_scale, x.dtype)
-        low = rounded_at_random(e, scaled(e, y, scale, self.block), more.uniform(y.type))
+        product, random = scaled(e, y, scale, self.block), more.uniform(y.type)
+        low = e.round_stochastically(product, random, dtype=float4_e2m1fn)
         return _back(e, low, inverse_scale, self.block, x.dtype)
 
     def _scales(self, e: Builder, x: Value) -> tuple[Value, Value]:
