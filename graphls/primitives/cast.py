@@ -28,7 +28,7 @@ from graphls.ir.types import (
 )
 from graphls.primitives.arithmetic import as_wide
 from graphls.primitives.emitter import Emitter
-from graphls.primitives.low_precision import as_low, rounded
+from graphls.primitives.low_precision import as_low, in_float32, rounded
 from graphls.primitives.low_precision_in_xla import rounded_in_xla
 from graphls.primitives.primitive import Array, FloatElementwise, Primitive, f32, of, sample
 
@@ -79,6 +79,8 @@ class Cast(Primitive):
     def numpy(self, x: Array, dtype: DType, saturate: bool = True) -> Array:
         if dtype.is_low:
             return as_low(x, dtype, saturate)
+        if dtype is float32:
+            return in_float32(x)
         with np.errstate(over="ignore"):
             return x.astype(dtype.numpy)
 

@@ -24,7 +24,7 @@ from graphls.ir.types import (
     float64,
 )
 from graphls.primitives.emitter import Emitter
-from graphls.primitives.low_precision import rounded
+from graphls.primitives.low_precision import in_float32, rounded
 from graphls.primitives.low_precision_in_xla import rounded_in_xla
 from graphls.primitives.namespaces import namespace
 from graphls.primitives.primitive import Array, Primitive, f32, float_elements, no_gradient, of, require_float, sample
@@ -121,9 +121,9 @@ def _split(x: Array, blocks: Blocks) -> Array:
 
 def _times_scales(x: Array, scale: Array, blocks: Blocks) -> Any:
     """The product with the scales in float32."""
-    wide = scale.astype(np.float32).reshape(blocks.spread)
+    wide = in_float32(scale).reshape(blocks.spread)
     with np.errstate(all="ignore"):
-        product = _split(x.astype(np.float32), blocks) * wide
+        product = _split(in_float32(x), blocks) * wide
     product = product.reshape(blocks.padded)
     return product[tuple(map(slice, blocks.shape))] if blocks.are_padded else product
 

@@ -17,6 +17,7 @@ RECIPES: dict[str, amp.Recipe] = {
     "current": amp.CurrentScaling(),
     "block": amp.BlockScaling(),
     "mx": amp.MXFP8(),
+    "nvfp4": amp.NVFP4(),
 }
 
 
