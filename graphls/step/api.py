@@ -125,7 +125,7 @@ def _compiled(
     check_stages(traced, result.stages)
     verify_windows(result.graph)
     verify_shardings(result.graph)
-    verify_low_precision(result.graph, traced.recipes)
+    verify_low_precision(result.graph, {scope: cell._recipe for scope, cell in traced.recipes.items()})
     verify_host_calls(result.graph)
     divide_states(result.graph, traced.parameters)
     Lint(cell, traced, result.graph).warn()

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
+from graphls import amp
 from graphls.ir.build import Builder, Names
 from graphls.ir.errors import VerifyError
 from graphls.ir.graph import Graph, Node, Value, Write
 from graphls.passes.precision.proof import verify_low_precision
 from tests.low_precision.steps import RECIPES, compiled, named, network
 
-SCOPES = {"network._backbone.0", "network._backbone.2"}
+SCOPES = "network._backbone.0", "network._backbone.2"
 
 
 def graph_of(name: str, scale: float | None = None) -> Graph:
@@ -34,7 +35,7 @@ def of(graph: Graph, value: Value) -> Node:
 @pytest.mark.parametrize("name", RECIPES)
 def test_compiled_steps_are_proven(name: str, scale: float | None) -> None:
     graph = graph_of(name, scale)
-    assert verify_low_precision(graph, SCOPES) is graph
+    assert verify_low_precision(graph, dict.fromkeys(SCOPES, RECIPES[name])) is graph
     products = named(graph, "matmul")
     assert len(products) == 5
     assert all(of(graph, v).primitive.name == "dequantize" for node in products for v in node.inputs)
@@ -102,7 +103,7 @@ def a_scale_is_constant(graph: Graph) -> tuple[Graph, str]:
 def test_each_change_is_refused(change: Callable[[Graph], tuple[Graph, str]]) -> None:
     graph, text = change(graph_of("current"))
     with pytest.raises(VerifyError, match=text):
-        verify_low_precision(graph, SCOPES)
+        verify_low_precision(graph, dict.fromkeys(SCOPES, RECIPES["current"]))
 
 
 def test_a_state_that_another_tensor_writes_is_refused() -> None:
@@ -112,7 +113,7 @@ def test_a_state_that_another_tensor_writes_is_refused() -> None:
     changed = {one: Write(one.state, other.value), other: Write(other.state, one.value)}
     writes = tuple(changed.get(write, write) for write in graph.writes)
     with pytest.raises(VerifyError, match=r"@0.input_scale scales %inputs_0, whose maximum it is not written from"):
-        verify_low_precision(graph.replace(writes=writes), SCOPES)
+        verify_low_precision(graph.replace(writes=writes), dict.fromkeys(SCOPES, RECIPES["delayed"]))
 
 
 def test_a_state_that_is_written_before_any_maximum_is_refused() -> None:
@@ -121,9 +122,21 @@ def test_a_state_that_is_written_before_any_maximum_is_refused() -> None:
     constant = next(n.output for n in graph.nodes if n.primitive.is_constant and n.output.type == kind)
     writes = tuple(replace(w, value=constant) if w.state.name == "0.input_scale" else w for w in graph.writes)
     with pytest.raises(VerifyError, match="whose maximum it is not written from"):
-        verify_low_precision(graph.replace(writes=writes), SCOPES)
+        verify_low_precision(graph.replace(writes=writes), dict.fromkeys(SCOPES, RECIPES["delayed"]))
 
 
 def test_nothing_is_asked_of_other_cells() -> None:
     graph, _ = one_operand_is_high(graph_of("current"))
-    verify_low_precision(graph, {"another"})
+    verify_low_precision(graph, {"another": RECIPES["current"]})
+
+
+class WeightsAlone(amp.Recipe):
+    """Low weights beside high activations."""
+
+    def form(self, role: str, product: str, kind: Any, axes: tuple[int, ...]) -> amp.Form | None:
+        return amp.CurrentForm() if role == "weight" else None
+
+
+def test_a_recipe_may_leave_an_operand_as_it_is() -> None:
+    graph = compiled(network(WeightsAlone()), backend="numpy").graph
+    assert len(named(graph, "quantize")) == 2

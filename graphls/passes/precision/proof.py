@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Mapping
+from itertools import product as product_of
 
 from graphls.ir.graph import Graph, Node, Value, blocks, definers, uses, walk
 from graphls.ir.text import reference
 from graphls.ir.verify import fault
+from graphls.passes.precision.recipes import PRODUCTS, ROLES, Recipe
 
 
-def verify_low_precision(graph: Graph, scopes: Container[str]) -> Graph:
-    """Return `graph` if the low values in these scopes stand right.
+def verify_low_precision(graph: Graph, recipes: Mapping[str, Recipe]) -> Graph:
+    """Return `graph` if the low values in these scopes stand right, each by its recipe.
 
     1. A low value is read by `dequantize` alone, and moved at most; it leaves no block.
     2. What `dequantize` gives is read by products alone: nothing low leaks into what stays high.
-    3. Where one operand of a product with a weight is low, so is the other, unless it is in a dtype that cannot be.
+    3. Where one operand of a product is low, so is the other, unless its recipe leaves some operands as they are.
     4. A value is quantized once to a dtype and blocks.
     5. The scale of a value comes from the maxima of that value, or from a state. A state that the step writes takes a
        value that comes from the maximum of the value which is rounded by the state; so a scale of this step is not read
@@ -22,16 +24,16 @@ def verify_low_precision(graph: Graph, scopes: Container[str]) -> Graph:
 
     Raises VerifyError, with the graph and the fault marked, for the first property that is broken.
     """
-    _Proof(graph, scopes).check()
+    _Proof(graph, recipes).check()
     return graph
 
 
 class _Proof:
     """The nodes that read each value, in all regions, and the nodes that define them."""
 
-    def __init__(self, graph: Graph, scopes: Container[str]) -> None:
-        self.graph = graph
-        self.nodes = [node for node in walk(graph) if node.scope in scopes]
+    def __init__(self, graph: Graph, recipes: Mapping[str, Recipe]) -> None:
+        self.graph, self.recipes = graph, recipes
+        self.nodes = [node for node in walk(graph) if node.scope in recipes]
         self.definer = definers(walk(graph))
         self.readers: dict[Value, list[tuple[int, Node]]] = {}
         for node in walk(graph) if self.nodes else ():
@@ -85,10 +87,14 @@ class _Proof:
             raise fault(self.graph, node, f"{what} leaves its block; it is for products alone")
 
     def check_operands(self, node: Node) -> None:
-        """Require of a product that both operands are low, or neither."""
+        """Require of a product that both operands are low, or neither, unless the recipe may leave one."""
         low = [self.is_low(value) for value in node.inputs[:2]]
-        if low[0] != low[1]:
-            high = node.inputs[low.index(False)]
+        if low[0] == low[1] or node.primitive.summed_axes is None:
+            return
+        at = low.index(False)
+        high, axes = node.inputs[at], node.primitive.summed_axes(*(v.type for v in node.inputs), **node.attrs)[at]
+        recipe, uses_of = self.recipes[node.scope], product_of(ROLES, PRODUCTS)
+        if all(recipe.form(role, product, high.type, axes) is not None for role, product in uses_of):
             raise fault(self.graph, node, f"one operand of this product is low, and {reference(high)} is not")
 
     def is_low(self, value: Value) -> bool:
