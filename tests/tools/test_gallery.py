@@ -41,7 +41,7 @@ def test_the_picture_of_a_notebook_is_the_one_in_it(path: Path) -> None:
 
 def test_the_page_of_the_gallery_shows_every_notebook() -> None:
     page = (gallery.GALLERY / "README.md").read_text(encoding="utf-8")
-    assert re.findall(r"\((\w+)\.ipynb\)", page) == [path.stem for path in PATHS] and len(PATHS) == 13
+    assert re.findall(r"\((\w+)\.ipynb\)", page) == [path.stem for path in PATHS] and len(PATHS) == 14
     assert re.findall(r"images/(\w+)\.", page) == [path.stem for path in PATHS]
 
 

@@ -1,0 +1,265 @@
+"""Trainings by recipes of 8 and 4 bits beside bfloat16's: `python -m benchmarks.low_precision`.
+
+Each training of a row has the same initial weights and the same data in the same order, and a process of its own. The
+loss that counts is that of data which the training does not see, at its end. bfloat16 is the level O2; recipes round
+the operands of products on top of it, or with `--base float32` of a network in float32. `--rows`, `--recipes` and
+`--seeds` choose; results are lines of JSON in the file of `--output`, and a training whose line is there does not run
+again. The worst row of the table comes first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import graphls
+from benchmarks.peers import graphls_networks as networks
+from graphls import amp, nn, ops
+from graphls.base.text.tables import Table
+
+Batch = tuple[np.ndarray, np.ndarray]
+
+RECIPES: dict[str, amp.Recipe | None] = {
+    "none": None,
+    "delayed": amp.DelayedScaling(),
+    "current": amp.CurrentScaling(),
+    "block": amp.BlockScaling(),
+    "mxfp8": amp.MXFP8(),
+    "nvfp4": amp.NVFP4(),
+    "nvfp4 but the head": amp.NVFP4(),
+}
+"""By name; one "but the head" keeps the last layer as it is."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A network, its batches, its training by Adam with a linear decay to zero, and the name of its last layer."""
+
+    network: Callable[[], nn.Cell]
+    data: Callable[[int, int], tuple[Iterator[Batch], list[Batch]]]
+    batch: int
+    steps: int
+    learning_rate: float
+    head: str
+
+
+class Flat(nn.Cell):
+    """Cross entropy of all places of a batch."""
+
+    def __init__(self, network: nn.Cell) -> None:
+        super().__init__(auto_prefix=False)
+        self.network = network
+
+    def construct(self, x: graphls.Tensor, y: graphls.Tensor) -> graphls.Tensor:
+        logits = ops.cast(self.network(x), graphls.float32)
+        return ops.cross_entropy(logits.reshape(-1, logits.shape[-1]), y.reshape(-1))
+
+
+def small_resnet() -> nn.Cell:
+    """Three residual blocks for images of 8 x 8."""
+    blocks = [networks.basic_block(16, 16, 1), networks.basic_block(16, 32, 2), networks.basic_block(32, 64, 2)]
+    stem = [networks.convolution(1, 16, 3), nn.ReLU()]
+    return nn.SequentialCell(*stem, *blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Dense(64, 10))
+
+
+def digits(batch: int, seed: int, is_flat: bool = False) -> tuple[Iterator[Batch], list[Batch]]:
+    """Batches of scikit-learn's digits without an end, and the last 360 images, which these do not have."""
+    from sklearn.datasets import load_digits
+
+    images, labels = load_digits(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(images))
+    images, labels = (images[order] / 16).astype(np.float32), labels[order].astype(np.int32)
+    images = images if is_flat else images.reshape(-1, 1, 8, 8)
+    count, generator = len(images) - 360, np.random.default_rng(seed)
+
+    def batches() -> Iterator[Batch]:
+        while True:
+            chosen = generator.permutation(count)
+            for start in range(0, count - batch + 1, batch):
+                part = chosen[start : start + batch]
+                yield images[part], labels[part]
+
+    held_out = [(images[at : at + 60], labels[at : at + 60]) for at in range(count, len(images), 60)]
+    return batches(), held_out
+
+
+LENGTH = 64
+
+
+def codes() -> np.ndarray:
+    """The characters of Python's manual, which comes with Python, as numbers."""
+    from pydoc_data.topics import topics
+
+    text = "\n".join(topics[name] for name in sorted(topics))
+    letters = {letter: code for code, letter in enumerate(sorted(set(text)))}
+    return np.array([letters[letter] for letter in text], np.int32)
+
+
+def characters(batch: int, seed: int) -> tuple[Iterator[Batch], list[Batch]]:
+    """Batches of the first nine tenths of the manual without an end, and 24 of the last tenth."""
+    text = codes()
+    first, generator = len(text) * 9 // 10, np.random.default_rng(seed)
+
+    def batches(start: int, stop: int, generator: np.random.Generator) -> Iterator[Batch]:
+        while True:
+            places = generator.integers(start, stop - LENGTH - 1, batch)[:, None] + np.arange(LENGTH)
+            yield text[places], text[places + 1]
+
+    others = batches(first, len(text), np.random.default_rng(1))
+    return batches(0, first, generator), [next(others) for _ in range(24)]
+
+
+def gpt() -> nn.Cell:
+    """A causal transformer on characters of 5 million parameters."""
+    vocabulary = int(codes().max()) + 1
+    return Characters(vocabulary, width=256, heads=4, layers=6)
+
+
+class Characters(nn.Cell):
+    """Layers as GPT-2's, between embeddings and a dense layer."""
+
+    def __init__(self, vocabulary: int, width: int, heads: int, layers: int) -> None:
+        super().__init__()
+        self.letters, self.places = nn.Embedding(vocabulary, width), nn.Embedding(LENGTH, width)
+        self.layers = nn.SequentialCell(*[Layer(width, heads) for _ in range(layers)])
+        self.norm = nn.LayerNorm((width,), epsilon=1e-5)
+        self.head = nn.Dense(width, vocabulary, has_bias=False)
+
+    def construct(self, x: graphls.Tensor) -> graphls.Tensor:
+        return self.head(self.norm(self.layers(self.letters(x) + self.places(ops.arange(LENGTH)))))
+
+
+class Layer(nn.Cell):
+    """Attention and a perceptron, each behind a layer normalisation."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.norm1, self.norm2 = nn.LayerNorm((width,), epsilon=1e-5), nn.LayerNorm((width,), epsilon=1e-5)
+        self.qkv, self.out = nn.Dense(width, 3 * width), nn.Dense(width, width)
+        self.up, self.down = nn.Dense(width, 4 * width), nn.Dense(4 * width, width)
+
+    def construct(self, x: graphls.Tensor) -> graphls.Tensor:
+        batch, length, width = x.shape
+        qkv = self.qkv(self.norm1(x)).reshape(batch, length, 3, self.heads, -1)
+        q, k, v = (part.swapaxes(1, 2) for part in qkv.unbind(2))
+        attended = ops.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.out(attended.swapaxes(1, 2).reshape(batch, length, width))
+        return x + self.down(ops.gelu(self.up(self.norm2(x))))
+
+
+ROWS: dict[str, Row] = {
+    "perceptron": Row(
+        lambda: networks.mlp(64, 256, 10), lambda batch, seed: digits(batch, seed, is_flat=True), 64, 600, 1e-3, "4"
+    ),
+    "resnet": Row(small_resnet, digits, 64, 400, 2e-3, "7"),
+    "gpt": Row(gpt, characters, 4, 2000, 5e-4, "head"),
+}
+
+
+def recipe_of(row: str, name: str) -> amp.Recipe | None:
+    """The recipe of that name for a row."""
+    recipe = RECIPES[name]
+    return replace(recipe, keep=(ROWS[row].head,)) if recipe is not None and name.endswith("head") else recipe
+
+
+def train(row: Row, recipe: amp.Recipe | None, base: str, seed: int, engine: str, steps: int | None) -> dict[str, Any]:
+    """Train; returns the losses and the seconds of a step."""
+    graphls.set_seed(seed)
+    steps = steps or row.steps
+    network = row.network()
+    count = sum(parameter.size for parameter in network.trainable_params())
+    if base == "bfloat16":
+        amp.auto_mixed_precision(network, "O2", graphls.bfloat16)
+    if recipe is not None:
+        amp.auto_mixed_precision(network, recipe)
+    batches, held_out = row.data(row.batch, seed)
+    loss = Flat(network)
+    rates = [row.learning_rate * min(1, (step + 1) / 50) * (1 - step / steps) for step in range(steps)]
+    cell = nn.TrainOneStepCell(loss, nn.Adam(network.trainable_params(), learning_rate=rates)).set_train()
+    step = graphls.compile(cell, *next(batches), engine=engine)
+    losses, start = [], time.perf_counter()
+    for _ in range(steps):
+        losses.append(float(np.asarray(step(*next(batches)))))
+    seconds = (time.perf_counter() - start) / steps
+    loss.set_train(False)
+    final = float(np.mean([np.asarray(loss(*batch)) for batch in held_out]))
+    last, curve = float(np.mean(losses[-50:])), losses[:: max(1, steps // 100)]
+    return {"final": final, "last": last, "parameters": count, "seconds": seconds, "losses": curve}
+
+
+def measured(path: Path) -> list[dict[str, Any]]:
+    """The lines of a file of results."""
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []
+
+
+def table(lines: list[dict[str, Any]]) -> str:
+    """The mean over the seeds of the final losses beside those of the base, the worst first."""
+    finals: dict[tuple[str, str, str], dict[int, float]] = {}
+    for line in lines:
+        finals.setdefault((line["row"], line["base"], line["recipe"]), {})[line["seed"]] = line["final"]
+    rows = []
+    for (row, base, recipe), by_seed in finals.items():
+        beside = finals.get((row, "bfloat16", "none"), {})
+        seeds = sorted(by_seed.keys() & beside.keys())
+        if seeds:
+            mean, other = (float(np.mean([each[seed] for seed in seeds])) for each in (by_seed, beside))
+            rows.append((mean / other - 1, row, base, recipe, mean, other, len(seeds)))
+    lines_of_table = [
+        [row, recipe, base, f"{mean:.4f}", f"{other:.4f}", f"{100 * excess:+.2f} %", str(count)]
+        for excess, row, base, recipe, mean, other, count in sorted(rows, reverse=True)
+    ]
+    header = ("row", "recipe", "over", "loss", "bfloat16", "more", "seeds")
+    return "\n".join(Table(header, lines_of_table).lines())
+
+
+def _run_alone(key: dict[str, Any], options: argparse.Namespace) -> None:
+    """One training in a process of its own, which writes its line."""
+    command = [sys.executable, "-m", "benchmarks.low_precision", "--here", "--engine", options.engine]
+    names = {"row": "--rows", "base": "--base", "recipe": "--recipes", "seed": "--seeds"}
+    for name, value in key.items():
+        command += [names[name], str(value)]
+    command += ["--output", str(options.output), *(["--steps", str(options.steps)] if options.steps else [])]
+    subprocess.run(command, check=True)
+
+
+def main(arguments: list[str]) -> None:
+    """Run the trainings that have no line yet, one at a time, and print the table."""
+    parser = argparse.ArgumentParser("python -m benchmarks.low_precision", description=__doc__)
+    parser.add_argument("--rows", nargs="+", default=list(ROWS), choices=list(ROWS))
+    parser.add_argument("--recipes", nargs="+", default=list(RECIPES), choices=list(RECIPES))
+    parser.add_argument("--base", default="bfloat16", choices=["bfloat16", "float32"])
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0])
+    parser.add_argument("--engine", default="auto")
+    parser.add_argument("--steps", type=int, help="fewer than the row has")
+    parser.add_argument("--output", type=Path, default=Path("out/low_precision.jsonl"))
+    parser.add_argument("--here", action="store_true", help="all in this process")
+    options = parser.parse_args(arguments)
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    for row, seed, recipe in product(options.rows, options.seeds, options.recipes):
+        key = {"row": row, "base": options.base, "recipe": recipe, "seed": seed}
+        if any(key.items() <= line.items() for line in measured(options.output)):
+            continue
+        if not options.here:
+            _run_alone(key, options)
+            continue
+        result = train(ROWS[row], recipe_of(row, recipe), options.base, seed, options.engine, options.steps)
+        with options.output.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({**key, **result}) + "\n")
+        print(row, options.base, recipe, seed, result["final"], f"{result['seconds']:.4f} s", flush=True)
+    if not options.here:
+        print(table(measured(options.output)))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

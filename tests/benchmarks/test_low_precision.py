@@ -1,0 +1,32 @@
+"""Trainings by recipes beside bfloat16's write a line each, and a table whose worst row is first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.low_precision import RECIPES, ROWS, main, measured, recipe_of, table
+
+
+def test_two_trainings_make_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("sklearn")
+    output = tmp_path / "results.jsonl"
+    arguments = ["--rows", "perceptron", "--recipes", "none", "current", "--steps", "3", "--here"]
+    for _ in range(2):  # the second time all lines are there
+        main([*arguments, "--engine", "onnxruntime", "--output", str(output)])
+    lines = measured(output)
+    assert [line["recipe"] for line in lines] == ["none", "current"]
+    assert lines[0]["final"] == pytest.approx(lines[1]["final"], rel=0.05)
+    assert len(capsys.readouterr().out.splitlines()) == 2
+    header, *rows = table(lines).splitlines()
+    assert header.split() == ["row", "recipe", "over", "loss", "bfloat16", "more", "seeds"]
+    assert sorted(row.split()[1] for row in rows if "perceptron" in row) == ["current", "none"]
+
+
+def test_the_head_of_each_row_is_a_cell() -> None:
+    for name, row in ROWS.items():
+        assert row.head in dict(row.network().cells_and_names())
+        recipe = recipe_of(name, "nvfp4 but the head")
+        assert recipe is not None and recipe.keep == (row.head,)
+    assert recipe_of("gpt", "none") is RECIPES["none"] is None
