@@ -360,7 +360,7 @@ class Cell(CellDisplay, Hooks):
             return self
         dtype = as_dtype(dst_type)
         if dtype not in (float16, bfloat16, float32):
-            raise GraphValueError(f"to_float takes float16, bfloat16, float32 or a recipe, not {dtype!r}.")
+            raise GraphValueError(f"to_float takes float16, bfloat16 or float32, or a recipe, not {dtype!r}.")
         for _, cell in self.cells_and_names():
             cell.__dict__.update(_float_type=dtype, _recipe=None)
         Configuration.note_change()

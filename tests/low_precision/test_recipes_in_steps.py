@@ -255,5 +255,5 @@ def test_wrong_uses_are_sentences() -> None:
         amp.auto_mixed_precision(3, amp.CurrentScaling())  # type: ignore[arg-type]
     with pytest.raises(GraphValueError, match="There is no recipe 'fp8'"):
         graphls.passes.parse_pipeline("low_precision{recipe=fp8}")
-    with pytest.raises(GraphValueError, match="or a recipe, not Int8"):
+    with pytest.raises(GraphValueError, match="float32, or a recipe, not Int8"):
         network().to_float(graphls.int8)
