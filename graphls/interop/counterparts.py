@@ -148,6 +148,9 @@ def counterpart_of(optimizer: Optimizer) -> Counterpart:
     Optimizers with PyTorch's formula describe themselves: `torch_kind` is the name there, `initial_states` has the
     states and `settings` the settings.
     """
+    if getattr(optimizer, "state_bits", 32) != 32:
+        text = f"The states of this {type(optimizer).__name__} are codes in {optimizer.state_bits} bits"
+        raise GraphValueError(f"{text}, which optimizers of PyTorch do not have; exchange those of state_bits=32.")
     kind = getattr(optimizer, "torch_kind", None)
     if kind is not None:
         states: Any = getattr(optimizer, "initial_states", ())

@@ -15,6 +15,7 @@ from graphls.frontend.tensors.parameter import Parameter
 from graphls.frontend.tensors.tensor import Tensor, TensorLike
 from graphls.frontend.trace.states import StateSymbol
 from graphls.frontend.trace.tracer import current_tracer
+from graphls.ops.eight_bit_states import EightBitState
 from graphls.ops.math.elementwise import (
     abs,
     add,
@@ -45,14 +46,19 @@ def _parameter(x: TensorLike) -> Parameter | None:
 
 
 def value_of(x: TensorLike) -> Tensor:
-    """The value of a parameter, or a tensor."""
+    """The value of a parameter, or a tensor; of a state in 8 bits in float32."""
     parameter = _parameter(x)
+    if isinstance(parameter, EightBitState):
+        return parameter.read()
     return tensor_of(x) if parameter is None else state_of(parameter)
 
 
 def written(x: TensorLike, value: Tensor) -> Tensor:
     """Assign a new value to a parameter, or outside of a trace to a tensor; raises GraphTypeError for a slice."""
-    if _parameter(x) is None and current_tracer() is not None:
+    parameter = _parameter(x)
+    if isinstance(parameter, EightBitState):
+        return parameter.write(value)
+    if parameter is None and current_tracer() is not None:
         raise GraphTypeError(
             f"What an operator updates is a Parameter, not {tensor_of(x).type}, whose value nothing would keep; give "
             "a Parameter itself (inside vmap there are slices only)."

@@ -27,6 +27,8 @@ from graphls.ops.update_rules import (
     ftrl_weight,
     proximal,
     rms_step,
+    value_of,
+    written,
 )
 
 __all__ = [
@@ -207,8 +209,9 @@ class Adam(Optimizer):
         self, params: Parameters, learning_rate: LearningRate = 1e-3, beta1: float = 0.9, beta2: float = 0.999,
         eps: float = 1e-8, use_locking: bool = False, use_nesterov: bool = False, weight_decay: Decay = 0.0,
         loss_scale: float = 1.0, use_amsgrad: bool = False, *, use_lazy: bool = False, use_offload: bool = False,
+        state_bits: int = 32,
     ) -> None:  # fmt: skip
-        super().__init__(learning_rate, params, weight_decay, loss_scale)
+        super().__init__(learning_rate, params, weight_decay, loss_scale, state_bits=state_bits)
         name = type(self).__name__
         self.beta1, self.beta2 = fraction(name, "beta1", beta1), fraction(name, "beta2", beta2)
         self.eps = positive(name, "eps", eps)
@@ -220,10 +223,10 @@ class Adam(Optimizer):
         ones = np.ones(self.power_shape, np.float32)
         self.beta1_power = Parameter(ones, name="beta1_power", requires_grad=False)
         self.beta2_power = Parameter(ones, name="beta2_power", requires_grad=False)
-        self.moment1 = states_like(self.parameters, "moment1")
-        self.moment2 = states_like(self.parameters, "moment2")
+        self.add_states("moment1", "moment1")
+        self.add_states("moment2", "moment2", is_signed=False)
         if use_amsgrad:
-            self.vhat = states_like(self.parameters, "vhat")
+            self.add_states("vhat", "vhat", is_signed=False)
 
     def update(self, gradients: Tensors, rates: Tensors) -> None:
         power1 = ops.assign(self.beta1_power, ops.mul(state_of(self.beta1_power), self.beta1))
@@ -247,9 +250,10 @@ class LazyAdam(Adam):
     def __init__(
         self, params: Parameters, learning_rate: LearningRate = 1e-3, beta1: float = 0.9, beta2: float = 0.999,
         eps: float = 1e-8, use_locking: bool = False, use_nesterov: bool = False, weight_decay: Decay = 0.0,
-        loss_scale: float = 1.0,
+        loss_scale: float = 1.0, *, state_bits: int = 32,
     ) -> None:  # fmt: skip
-        super().__init__(params, learning_rate, beta1, beta2, eps, use_locking, use_nesterov, weight_decay, loss_scale)
+        settings = (learning_rate, beta1, beta2, eps, use_locking, use_nesterov, weight_decay, loss_scale)
+        super().__init__(params, *settings, state_bits=state_bits)
 
 
 class AdaMax(Optimizer):
@@ -298,14 +302,14 @@ class DecoupledOptimizer(WithDecay):
 
     def __init__(
         self, params: Parameters, learning_rate: LearningRate, betas: Sequence[float], eps: float, weight_decay: Decay,
-        loss_scale: float = 1.0, prefix: str = "adam",
+        loss_scale: float = 1.0, prefix: str = "adam", state_bits: int = 32,
     ) -> None:  # fmt: skip
-        super().__init__(learning_rate, params, weight_decay, loss_scale)
+        super().__init__(learning_rate, params, weight_decay, loss_scale, state_bits=state_bits)
         name = type(self).__name__
         self.beta1, self.beta2 = (fraction(name, f"beta{i + 1}", beta) for i, beta in enumerate(betas))
         self.eps = positive(name, "eps", eps)
-        self.moments1 = states_like(self.parameters, f"{prefix}_m")
-        self.moments2 = states_like(self.parameters, f"{prefix}_v")
+        self.add_states("moments1", f"{prefix}_m")
+        self.add_states("moments2", f"{prefix}_v", is_signed=False)
 
     def moments(self, i: int, g: Tensor) -> tuple[Tensor, Tensor]:
         """The new moments of a parameter: m = beta1 * m + (1 - beta1) * g, v = beta2 * v + (1 - beta2) * g * g."""
@@ -321,9 +325,9 @@ class AdamWeightDecay(DecoupledOptimizer):
 
     def __init__(
         self, params: Parameters, learning_rate: LearningRate = 1e-3, beta1: float = 0.9, beta2: float = 0.999,
-        eps: float = 1e-6, weight_decay: Decay = 0.0,
+        eps: float = 1e-6, weight_decay: Decay = 0.0, *, state_bits: int = 32,
     ) -> None:  # fmt: skip
-        super().__init__(params, learning_rate, (beta1, beta2), eps, weight_decay)
+        super().__init__(params, learning_rate, (beta1, beta2), eps, weight_decay, state_bits=state_bits)
 
     def update_all(self, gradients: Tensors, rates: Tensors, decays: Decays) -> None:
         for i, (g, rate, decay) in enumerate(zip(gradients, rates, decays, strict=True)):
@@ -344,18 +348,20 @@ class AdamW(DecoupledOptimizer):
     def __init__(
         self, params: Parameters, learning_rate: LearningRate = 1e-3, betas: Sequence[float] = (0.9, 0.999),
         eps: float = 1e-8, weight_decay: Decay = 1e-2, amsgrad: bool = False, loss_scale: float = 1.0,
+        *, state_bits: int = 32,
     ) -> None:  # fmt: skip
-        super().__init__(params, learning_rate, pair_of_betas("AdamW", betas), eps, weight_decay, loss_scale)
+        pair = pair_of_betas("AdamW", betas)
+        super().__init__(params, learning_rate, pair, eps, weight_decay, loss_scale, state_bits=state_bits)
         self.amsgrad = boolean("AdamW", "amsgrad", amsgrad)
         if amsgrad:
-            self.vhat = states_like(self.parameters, "vhat")
+            self.add_states("vhat", "vhat", is_signed=False)
 
     def update_all(self, gradients: Tensors, rates: Tensors, decays: Decays) -> None:
         rule = AdamWRule((self.beta1, self.beta2), self.eps, self.global_step)
         for i, (g, rate, decay) in enumerate(zip(gradients, rates, decays, strict=True)):
             m, v = self.moments(i, g)
             if self.amsgrad:
-                v = ops.assign(self.vhat[i], ops.maximum(state_of(self.vhat[i]), v))
+                v = written(self.vhat[i], ops.maximum(value_of(self.vhat[i]), v))
             ops.assign(self.parameters[i], rule.weight(self.weight(self.parameters[i]), m, v, rate, decay))
 
 
@@ -398,17 +404,17 @@ class Lion(WithDecay):
 
     def __init__(
         self, params: Parameters, learning_rate: LearningRate = 1e-4, betas: Sequence[float] = (0.9, 0.99),
-        weight_decay: Decay = 0.0, loss_scale: float = 1.0,
+        weight_decay: Decay = 0.0, loss_scale: float = 1.0, *, state_bits: int = 32,
     ) -> None:  # fmt: skip
-        super().__init__(learning_rate, params, weight_decay, loss_scale)
+        super().__init__(learning_rate, params, weight_decay, loss_scale, state_bits=state_bits)
         first, second = pair_of_betas("Lion", betas)
         self.beta1, self.beta2 = fraction("Lion", "beta1", first), fraction("Lion", "beta2", second)
-        self.moments = states_like(self.parameters, "lion_m")
+        self.add_states("moments", "lion_m")
 
     def update_all(self, gradients: Tensors, rates: Tensors, decays: Decays) -> None:
         for i, (g, rate, decay) in enumerate(zip(gradients, rates, decays, strict=True)):
-            m = state_of(self.moments[i])
+            m = value_of(self.moments[i])
             direction = ops.sign(ops.add(ops.mul(m, self.beta1), ops.mul(g, 1 - self.beta1)))
-            ops.assign(self.moments[i], ops.add(ops.mul(m, self.beta2), ops.mul(g, 1 - self.beta2)))
+            written(self.moments[i], ops.add(ops.mul(m, self.beta2), ops.mul(g, 1 - self.beta2)))
             w = decayed(self.weight(self.parameters[i]), rate, decay)
             ops.assign(self.parameters[i], ops.sub(w, ops.mul(direction, rate)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -9,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from graphls import ops
-from graphls.base.checks import boolean, not_negative, positive
+from graphls.base.checks import boolean, not_negative, positive, positive_int
 from graphls.base.errors import GraphKeyError, GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.base.sharing.arrays import full
 from graphls.frontend.names.habits import OPTIMIZER
@@ -25,6 +26,7 @@ from graphls.nn.learning_rate_schedule import (
     learning_rate_of,
     rate_now,
 )
+from graphls.ops.eight_bit_states import LEAST, EightBitState
 from graphls.ops.operands import state_of, tensor_of
 
 __all__ = ["Optimizer"]
@@ -182,6 +184,12 @@ class Optimizer(Cell):
     (g + weight_decay * loss_scale * w) / loss_scale, in float32. Outside of groups, parameters with beta or gamma in
     their names do not decay.
 
+    Adam, LazyAdam, AdamW, AdamWeightDecay, Lamb, Lion, Momentum and SGD store their moments as uint8 with
+    `state_bits=8` (not `stat` of SGD): a code of 256 numbers for each element, and for each block of 256 elements of
+    the flat parameter the largest absolute value, in float32, in states with `_maxima` behind their prefix. A step
+    computes in float32 and stores the nearest codes. Moments of parameters with less than 4096 elements, or of float64,
+    stay as they are. The numbers are those of bitsandbytes (Dettmers et al., 2021, arXiv:2110.02861).
+
     A subclass defines `update`, or `construct` over `decay_weight`, `gradients_centralization`, `scale_grad`
     and `get_lr`. Raises GraphTypeError, GraphValueError, GraphKeyError and GraphRuntimeError for settings that do not
     fit.
@@ -204,12 +212,14 @@ class Optimizer(Cell):
     _target = "CPU"
 
     def __init__(
-        self, learning_rate: LearningRate, parameters: Parameters, weight_decay: Decay = 0.0, loss_scale: float = 1.0
-    ) -> None:
+        self, learning_rate: LearningRate, parameters: Parameters, weight_decay: Decay = 0.0, loss_scale: float = 1.0,
+        *, state_bits: int = 32,
+    ) -> None:  # fmt: skip
         super().__init__(auto_prefix=False)
         self.__dict__["_phase"] = "update"
         name = type(self).__name__
         self.loss_scale = positive(name, "loss_scale", loss_scale)
+        self.state_bits = _bits(name, state_bits)
         grouped = grouping(name, parameters, weight_decay)
         self.is_group, self.is_group_params_ordered = grouped.is_grouped, grouped.is_ordered
         self.is_group_lr = any(group.learning_rate is not None for group in grouped.groups)
@@ -265,6 +275,22 @@ class Optimizer(Cell):
         for i, decay in enumerate(decays):
             if self.is_group and isinstance(decay, Cell):
                 setattr(self, f"weight_decay_group_{i}", decay)
+
+    def add_states(self, attribute: str, prefix: str, is_signed: bool = True) -> None:
+        """Set an attribute to states of zeros named `prefix.name`, one for each parameter, in 32 or 8 bits.
+
+        With `state_bits` of 8 the maxima of the blocks are the attribute with `_maxima` behind its name.
+        """
+        states = ParameterTuple(self._state(p, prefix, is_signed) for p in self.parameters)
+        setattr(self, attribute, states)
+        if maxima := [state.maxima for state in states if isinstance(state, EightBitState)]:
+            setattr(self, f"{attribute}_maxima", ParameterTuple(maxima))
+
+    def _state(self, parameter: Parameter, prefix: str, is_signed: bool) -> Parameter:
+        is_small = math.prod(parameter.shape) < LEAST
+        if self.state_bits == 32 or is_small or wide_dtype(parameter) is not float32:
+            return state_like(parameter, prefix)
+        return EightBitState(parameter.shape, prefix, parameter.name, is_signed)
 
     # -- the step ---------------------------------------------------------------------------------------------
 
@@ -409,7 +435,8 @@ class Optimizer(Cell):
         """The parameters that no longer require gradients, with their states: an update leaves them unchanged."""
         rows = [part for part in vars(self)["_params"].values() if isinstance(part, ParameterTuple)]
         numbers = [i for i, p in enumerate(self.parameters) if not p.requires_grad]
-        return [row[i] for i in numbers for row in rows if len(row) == len(self.parameters)]
+        states = [row[i] for i in numbers for row in rows if len(row) == len(self.parameters)]
+        return states + [state.maxima for state in states if isinstance(state, EightBitState)]
 
     def warn_after_schedule(self) -> None:
         """Warn, once, where a list of learning rates has ended before the coming update."""
@@ -461,10 +488,21 @@ def bias_correction(beta: float, global_step: Parameter) -> Tensor:
 
 def states_like(parameters: Sequence[Parameter], prefix: str, value: float = 0.0) -> ParameterTuple:
     """A state for each parameter, in its shape, named `prefix.name`."""
-    return ParameterTuple(
-        Parameter(full(p.shape, value, wide_dtype(p).numpy), name=f"{prefix}.{p.name}", requires_grad=False)
-        for p in parameters
-    )
+    return ParameterTuple(state_like(p, prefix, value) for p in parameters)
+
+
+def state_like(parameter: Parameter, prefix: str, value: float = 0.0) -> Parameter:
+    """A state in the shape of a parameter, named `prefix.name`."""
+    array = full(parameter.shape, value, wide_dtype(parameter).numpy)
+    return Parameter(array, name=f"{prefix}.{parameter.name}", requires_grad=False)
+
+
+def _bits(optimizer: str, bits: object) -> int:
+    """The size of a state's elements; raises GraphTypeError or GraphValueError for anything but 32 and 8."""
+    number = positive_int(optimizer, "state_bits", bits)
+    if number not in (8, 32):
+        raise GraphValueError(f"For {optimizer!r}, the 'state_bits' is 32 or 8, not {number}.")
+    return number
 
 
 def _centralised(gradient: Tensor) -> Tensor:

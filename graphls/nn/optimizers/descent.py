@@ -14,7 +14,7 @@ from graphls.nn.cell import Cell
 from graphls.nn.learning_rate_schedule import LearningRate
 from graphls.nn.optimizers.base import Decay, Optimizer, Parameters, Tensors, states_like
 from graphls.ops.operands import state_of
-from graphls.ops.update_rules import ahead, damped, momentum_step
+from graphls.ops.update_rules import ahead, damped, momentum_step, value_of, written
 
 __all__ = ["ASGD", "SGD", "Momentum", "Rprop"]
 
@@ -28,15 +28,15 @@ class Momentum(Optimizer):
 
     def __init__(
         self, params: Parameters, learning_rate: LearningRate, momentum: float, weight_decay: Decay = 0.0,
-        loss_scale: float = 1.0, use_nesterov: bool = False,
+        loss_scale: float = 1.0, use_nesterov: bool = False, *, state_bits: int = 32,
     ) -> None:  # fmt: skip
-        super().__init__(learning_rate, params, weight_decay, loss_scale)
+        super().__init__(learning_rate, params, weight_decay, loss_scale, state_bits=state_bits)
         if not isinstance(momentum, float):
             raise GraphTypeError(f"For 'Momentum', the 'momentum' must be float, not {momentum!r}.")
         not_negative("Momentum", "momentum", momentum)
         self.use_nesterov = boolean("Momentum", "use_nesterov", use_nesterov)
         self.momentum = Parameter(np.float32(momentum), name="momentum", requires_grad=False)
-        self.moments = states_like(self.parameters, "moments")
+        self.add_states("moments", "moments")
 
     def update(self, gradients: Tensors, rates: Tensors) -> None:
         momentum = state_of(self.momentum)
@@ -54,9 +54,9 @@ class SGD(Optimizer):
 
     def __init__(
         self, params: Parameters, learning_rate: LearningRate = 0.1, momentum: float = 0.0, dampening: float = 0.0,
-        weight_decay: float = 0.0, nesterov: bool = False, loss_scale: float = 1.0,
+        weight_decay: float = 0.0, nesterov: bool = False, loss_scale: float = 1.0, *, state_bits: int = 32,
     ) -> None:  # fmt: skip
-        super().__init__(learning_rate, params, weight_decay, loss_scale)
+        super().__init__(learning_rate, params, weight_decay, loss_scale, state_bits=state_bits)
         if any(isinstance(group.weight_decay, Cell) for group in self.groups):
             raise GraphTypeError("For 'SGD', the 'weight_decay' must be a number, not a cell.")
         self.has_momentum = not_negative("SGD", "momentum", momentum) > 0
@@ -65,7 +65,7 @@ class SGD(Optimizer):
         if nesterov and (not momentum or dampening):
             raise GraphValueError("For 'SGD', 'nesterov' needs a momentum and zero dampening.")
         self.momentum = Parameter(np.float32(momentum), name="momentum", requires_grad=False)
-        self.accum = states_like(self.parameters, "accum")
+        self.add_states("accum", "accum")
         self.stat = states_like(self.parameters, "stat", 1.0)
 
     def update(self, gradients: Tensors, rates: Tensors) -> None:
@@ -76,13 +76,13 @@ class SGD(Optimizer):
 
     def _step(self, i: int, g: Tensor, momentum: Tensor) -> Tensor:
         accum = self.accum[i]
-        velocity = damped(state_of(accum), g, momentum, self.dampening)
+        velocity = damped(value_of(accum), g, momentum, self.dampening)
         if self.dampening:
             stat = state_of(self.stat[i])
             is_first = ops.greater(stat, 0.0)
             velocity = ops.where(is_first, g, velocity)
             ops.assign(self.stat[i], ops.sub(stat, ops.cast(is_first, stat.dtype)))
-        velocity = ops.assign(accum, velocity)
+        velocity = written(accum, velocity)
         return ahead(g, velocity, momentum) if self.nesterov else velocity
 
 

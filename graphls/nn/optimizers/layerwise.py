@@ -160,9 +160,10 @@ class Lamb(DecoupledOptimizer):
 
     def __init__(
         self, params: Parameters, learning_rate: LearningRate, beta1: float = 0.9, beta2: float = 0.999,
-        eps: float = 1e-6, weight_decay: Decay = 0.0,
+        eps: float = 1e-6, weight_decay: Decay = 0.0, *, state_bits: int = 32,
     ) -> None:  # fmt: skip
-        super().__init__(params, learning_rate, (beta1, beta2), eps, weight_decay, prefix="lamb")
+        betas = (beta1, beta2)
+        super().__init__(params, learning_rate, betas, eps, weight_decay, prefix="lamb", state_bits=state_bits)
 
     def update_all(self, gradients: Tensors, rates: Tensors, decays: Decays) -> None:
         square = bias_correction(self.beta2, self.global_step)
