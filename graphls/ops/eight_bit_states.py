@@ -53,10 +53,10 @@ def dynamic_map(is_signed: bool) -> Array:
     These are 0, 1 and, for each exponent from -6 to 0, the centres of equal parts of [0.1, 1] times a power of ten: 2
     parts at first and twice as many for each further exponent, or with signs half as many, and their negatives.
     """
-    codes = [np.float32([0, 1])]
+    codes: list[Array] = [np.array([0, 1], np.float32)]
     for exponent in range(7):
-        borders = _evenly_spaced(2 ** (exponent if is_signed else exponent + 1))
-        centres = np.float32(10.0 ** (exponent - 6)) * ((borders[:-1] + borders[1:]) / np.float32(2))
+        ends = _evenly_spaced(2 ** (exponent if is_signed else exponent + 1))
+        centres = (ends[:-1] + ends[1:]) / np.float32(2) * np.float32(10.0 ** (exponent - 6))
         codes += [centres, -centres] if is_signed else [centres]
     return np.sort(np.concatenate(codes))
 
@@ -68,7 +68,7 @@ def _evenly_spaced(parts: int) -> Array:
     half = (parts + 1) // 2
     rising = [first + step * i for i in range(half)]
     falling = [last - step * (parts - i) for i in range(half, parts + 1)]
-    return np.float32([*rising, *falling])
+    return np.array([*rising, *falling], np.float32)
 
 
 @cache
