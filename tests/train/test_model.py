@@ -87,7 +87,7 @@ def test_what_callbacks_are_told_in_training() -> None:
         "train_network", "epoch_num", "batch_num", "mode", "loss_fn", "optimizer", "parallel_mode", "device_number",
         "train_dataset", "list_callback", "train_dataset_element", "network", "cur_step_num", "cur_epoch_num",
         "dataset_sink_mode", "net_outputs", "last_save_ckpt_step", "latest_ckpt_file", "loss_scale_mananger",
-        "eval_results", "metrics", "completed_steps", "data_flow",
+        "eval_results", "metrics", "completed_steps", "data_flow", "explain_precision",
     }  # fmt: skip
     assert told.train_network is model.train_network and isinstance(told.train_network, nn.TrainOneStepCell)
     assert told.network is net and model.predict_network is net and model.eval_network is None

@@ -71,7 +71,7 @@ def cast(x: Operand, *, to: int, saturate: int = 1, round_mode: str = "up") -> I
         return ops.cast(x, low)
     if is_known(x) and not _is_supported(dtype):
         return array_of(x).astype(dtype)
-    return ops.cast(x, dtype)
+    return ops.cast(x, dtype, saturate=bool(saturate))
 
 
 def _is_supported(dtype: np.dtype[np.generic]) -> bool:
@@ -83,7 +83,9 @@ def cast_like(x: Input, like: Input, *, saturate: int = 1, round_mode: str = "up
     if isinstance(like, np.ndarray):
         return value_of(array_of(x).astype(like.dtype))
     dtype = tensor_of(like).dtype
-    return value_of(x.astype(dtype.numpy)) if isinstance(x, np.ndarray) else ops.cast(x, dtype)
+    if isinstance(x, np.ndarray):
+        return value_of(x.astype(dtype.numpy))
+    return ops.cast(x, dtype, saturate=bool(saturate))
 
 
 @operator("Shape")
