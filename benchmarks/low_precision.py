@@ -36,21 +36,21 @@ RECIPES: dict[str, amp.Recipe | None] = {
     "block": amp.BlockScaling(),
     "mxfp8": amp.MXFP8(),
     "nvfp4": amp.NVFP4(),
-    "nvfp4 but the head": amp.NVFP4(),
+    "nvfp4 but the ends": amp.NVFP4(),
 }
-"""By name; one "but the head" keeps the last layer as it is."""
+"""By name; one "but the ends" keeps the first and the last layer as they are."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """A network, its batches, its training by Adam with a linear decay to zero, and the name of its last layer."""
+    """A network, its batches, its training by Adam with a linear decay to zero, and the names of its ends."""
 
     network: Callable[[], nn.Cell]
     data: Callable[[int, int], tuple[Iterator[Batch], list[Batch]]]
     batch: int
     steps: int
     learning_rate: float
-    head: str
+    ends: tuple[str, ...]
 
 
 class Flat(nn.Cell):
@@ -160,17 +160,22 @@ class Layer(nn.Cell):
 
 ROWS: dict[str, Row] = {
     "perceptron": Row(
-        lambda: networks.mlp(64, 256, 10), lambda batch, seed: digits(batch, seed, is_flat=True), 64, 600, 1e-3, "4"
+        lambda: networks.mlp(64, 256, 10),
+        lambda batch, seed: digits(batch, seed, is_flat=True),
+        64,
+        600,
+        1e-3,
+        ("0", "4"),
     ),
-    "resnet": Row(small_resnet, digits, 64, 400, 2e-3, "7"),
-    "gpt": Row(gpt, characters, 4, 2000, 5e-4, "head"),
+    "resnet": Row(small_resnet, digits, 64, 400, 2e-3, ("0.0", "7")),
+    "gpt": Row(gpt, characters, 4, 2000, 5e-4, ("layers.0.*", "head")),
 }
 
 
 def recipe_of(row: str, name: str) -> amp.Recipe | None:
     """The recipe of that name for a row."""
     recipe = RECIPES[name]
-    return replace(recipe, keep=(ROWS[row].head,)) if recipe is not None and name.endswith("head") else recipe
+    return replace(recipe, keep=ROWS[row].ends) if recipe is not None and name.endswith("ends") else recipe
 
 
 def train(row: Row, recipe: amp.Recipe | None, base: str, seed: int, engine: str, steps: int | None) -> dict[str, Any]:
