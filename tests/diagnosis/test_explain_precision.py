@@ -49,7 +49,7 @@ def ratios(x: Any, rounded: Any) -> tuple[float, float]:
     """The ratio of signal to noise in dB, and its mean by element."""
     x, rounded = x.astype(float), rounded.astype(float)
     one = x[x != 0]
-    by_element = ((one - rounded[x != 0]) / one) ** 2
+    by_element = np.minimum(((one - rounded[x != 0]) / one) ** 2, 1)
     return 10 * math.log10((x**2).sum() / ((x - rounded) ** 2).sum()), -10 * math.log10(by_element.mean())
 
 
@@ -103,6 +103,22 @@ def test_what_is_moved_before_it_is_read_is_compared_in_its_place() -> None:
     x, scale = X[:2, :4], F32([[8], [1024]])
     (found,) = explained(text, x, scale, 1 / scale.T)
     assert found.sqnr == pytest.approx(ratios(x, (x * scale).astype(ml_dtypes.float8_e5m2).astype(F32) / scale)[0])
+
+
+def test_stochastic_rounding_is_measured_before_the_inverse_of_the_scale() -> None:
+    text = """graph @g(%x: f32[4,8], %u: f32[4,8], %inverse: f32[4,1]) {
+  %q = round_stochastically(%x, %u) {dtype=f4e2m1fn} : f4e2m1fn[4,8]
+  %y = dequantize(%q, %inverse) {block=[1, 0], dtype=f32} : f32[4,8]
+  return %y
+}"""
+    x, ones = 6 * np.tanh(X[:4, :8]), np.ones((4, 8), F32)
+    x[3] = 0
+    inverse = F32([[0.5], [2], [4], [0]])
+    (found,) = explained(text, x, ones * F32(1 - 2.0**-24), inverse)
+    grid = F32([0, 0.5, 1, 1.5, 2, 3, 4, 6])
+    towards_zero = np.sign(x) * grid[np.searchsorted(grid, np.abs(x), "right") - 1]
+    assert found.sqnr == pytest.approx(ratios(x * inverse, towards_zero * inverse)[0])
+    assert found.scales == (0.25, 2) and found.block == (1, 0)
 
 
 def test_a_branch_that_does_not_run_has_no_tensors() -> None:
@@ -230,6 +246,8 @@ def test_every_role_of_every_layer_is_there(name: str) -> None:
     roles = {(t.cell.rpartition(".")[2], t.role) for t in explanation}
     assert roles == {(cell, role) for cell in ("fc1", "fc2", "fc3") for role in ("input", "weight", "gradient")}
     assert all(isinstance(t, RoundedTensor) and not t.is_poor and not t.remedy for t in explanation)
+    low, high = (7, 26) if name == "nvfp4" else (20, 45)
+    assert all(low < min(t.sqnr, t.element_sqnr) < high and t.scales[1] < 2.0**100 for t in explanation)
     weight = next(t for t in explanation if t.role == "weight" and t.cell.endswith("fc2"))
     assert weight.amax == np.abs(step.parameters["fc2.weight"].asnumpy()).max()
     assert [t.shortfall for t in explanation] == sorted((t.shortfall for t in explanation), reverse=True)

@@ -66,7 +66,7 @@ def _tensor(rounding: Rounding, results: Mapping[Value, Array], parameters: Mapp
 
 
 def _arrays(rounding: Rounding, results: Mapping[Value, Array]) -> tuple[Array, Array, Array, Array]:
-    """The tensor, the tensor times its scale, and the tensor after rounding, in one shape; and all its scales.
+    """The tensor, the tensor times its scale, and the tensor after rounding, in one shape; and the scales that matter.
 
     A maker without a scale rounds what is scaled already, and the inverse of the scale tells what it was.
     """
@@ -74,10 +74,18 @@ def _arrays(rounding: Rounding, results: Mapping[Value, Array]) -> tuple[Array, 
     scale = scale.astype(np.float32)
     with np.errstate(all="ignore"):
         if rounding.scaled:
-            scaled = operand.astype(np.float32) * spread(scale, operand.shape, rounding.maker.attrs["block"])
-            return _moved(rounding, operand), _moved(rounding, scaled), rounded, scale
+            scale = spread(scale, operand.shape, rounding.maker.attrs["block"])
+            scaled = operand.astype(np.float32) * scale
+            return _moved(rounding, operand), _moved(rounding, scaled), rounded, _used(scale, operand)
         scaled = _moved(rounding, operand.astype(np.float32))
-        return scaled * spread(scale, scaled.shape, rounding.reader.attrs["block"]), scaled, rounded, 1 / scale
+        inverse = spread(scale, scaled.shape, rounding.reader.attrs["block"])
+        return scaled * inverse, scaled, rounded, 1 / _used(inverse, scaled)
+
+
+def _used(scale: Array, x: Array) -> Array:
+    """The scales of numbers that are not 0; of zeros alone, all of them. A block of zeros has any scale."""
+    used = np.broadcast_to(scale, x.shape)[x != 0]
+    return used if used.size else scale
 
 
 def _moved(rounding: Rounding, array: Array) -> Array:

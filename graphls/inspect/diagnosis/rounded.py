@@ -61,7 +61,6 @@ class Window:
         return self.largest + 2.0 ** (math.floor(math.log2(self.largest)) - self.fraction - 1)
 
 
-
 @dataclass(frozen=True)
 class RoundedTensor:
     """A tensor that is rounded to the low dtype `format`, in one run.
@@ -71,10 +70,10 @@ class RoundedTensor:
     number of the format, `flushed` that of those which become zero and were not, `subnormal` that of other elements
     below the least normal number, and `not_finite` that of infinities and nans, which the other figures leave out.
     `sqnr` is the signal to quantization noise ratio in dB, 10 log10(sum x^2 / sum (x - rounded)^2), and `element_sqnr`
-    the mean by element, -10 log10(mean ((x - rounded) / x)^2), which a few large numbers cannot hide; both are inf
-    where nothing is lost. `amax` is the absolute maximum. `scales` are the least and the largest multiplier of the
-    blocks, and `history` the maxima of the steps before, where these give the scale. `histogram` counts elements by the
-    power of two of their magnitude times the scale.
+    the mean by element, -10 log10(mean min(1, ((x - rounded) / x)^2)), which a few large numbers cannot hide; both are
+    inf where nothing is lost. `amax` is the absolute maximum. `scales` are the least and the largest multiplier of
+    blocks that are not 0, and `history` the maxima of the steps before, where these give the scale. `histogram` counts
+    elements by the power of two of their magnitude times the scale.
 
     Examples:
         >>> import numpy as np
@@ -218,7 +217,7 @@ class Figures:
         small = (magnitude < window.normal) & (after != 0)
         noise = np.square(before - after)
         nonzero = before != 0
-        by_element = noise[nonzero] / np.square(before[nonzero])
+        by_element = np.minimum(noise[nonzero] / np.square(before[nonzero]), 1)  # a number can be lost only once
         return cls(
             saturated=float(np.count_nonzero(magnitude > window.saturates) / size),
             flushed=float(np.count_nonzero(flushed) / size),
