@@ -14,9 +14,10 @@ pytest.importorskip("jax")
 from tests.xla.networks import BOUNDS, FORMS, KINDS, difference
 
 SMALL = ("mlp", "lenet", "gpt")
-LARGE = tuple(name for name in KINDS if name not in SMALL)
-CASES = [*product(SMALL, FORMS), *product(LARGE, ("float16",))]
-"""All networks, three of them in every form; the others in the other forms are for `python -m tests.xla.networks`."""
+SLOW = ("resnet18", "mobilenet", "bert")
+OTHERS = tuple(name for name in KINDS if name not in (*SMALL, *SLOW))
+CASES = [*product(SMALL, FORMS), *product(OTHERS, ("float16",))]
+"""Three networks in every form, others in one; the slow ones and all forms are for `python -m tests.xla.networks`."""
 
 
 @pytest.mark.filterwarnings("ignore:Gradients in")
