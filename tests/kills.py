@@ -10,6 +10,7 @@ the states in the newest file have to be those that a training without a break h
 from __future__ import annotations
 
 import argparse
+import gc
 import hashlib
 import os
 import select
@@ -186,6 +187,7 @@ class Teller(Callback):
 def train_in_child(training: Training, folder: Path, pipe: int, name: str, in_background: bool) -> None:
     """The forked process: it never returns."""
     code = 1
+    gc.freeze()  # Python loses a Ctrl-C that comes while finalizers run, and a fork inherits much garbage
     try:
         os.write(pipe, bytes(8))
         info = ["step_num", "epoch_num"]
@@ -214,6 +216,7 @@ class Campaign:
         """Start a training, end it at a random moment, and look at what it leaves."""
         in_background = bool(self.rng.integers(2))
         reading, writing = os.pipe()
+        gc.collect()
         process = os.fork()
         if process == 0:
             train_in_child(self.training, self.folder, writing, self.name, in_background)
