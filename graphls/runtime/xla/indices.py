@@ -26,6 +26,9 @@ class IndexTests:
         self.inputs = graph.inputs
         self.bounds: dict[Value, int] = {}
         self.are_bounded = all(map(self._is_bounded, self.nodes))
+        for value, classes in _checked_labels(graph):
+            if classes <= self.bounds.get(value, -1):
+                del self.bounds[value]
 
     def check(self, fed: Mapping[Value, Any]) -> None:
         """Raise GraphIndexError, with the line, for an input that is an index out of range."""
@@ -51,6 +54,13 @@ class IndexTests:
             return True
         constant = definers[value]
         return constant.primitive.is_constant and bool(are_below(constant.attrs["value"], axis_size(node)))
+
+
+def _checked_labels(graph: Graph) -> Iterator[tuple[Value, int]]:
+    """The values whose elements `check_labels` requires to be below a number, which a step has tested before."""
+    for node in graph.nodes:
+        if node.primitive.name == "check_labels" and node.attrs.get("classes") and node.attrs.get("ignored") is None:
+            yield node.inputs[0], node.attrs["classes"]
 
 
 def nodes_in_range(graph: Graph) -> Iterator[Node]:
