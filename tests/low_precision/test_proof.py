@@ -106,8 +106,9 @@ def test_each_change_is_refused(change: Callable[[Graph], tuple[Graph, str]]) ->
         verify_low_precision(graph, dict.fromkeys(SCOPES, RECIPES["current"]))
 
 
-def test_a_state_that_another_tensor_writes_is_refused() -> None:
-    graph = graph_of("delayed")
+@pytest.mark.parametrize("scale", [None, 1024.0])
+def test_a_state_that_another_tensor_writes_is_refused(scale: float | None) -> None:
+    graph = graph_of("delayed", scale)
     by_name: dict[str, Any] = {write.state.name: write for write in graph.writes}
     one, other = by_name["0.input_scale"], by_name["2.input_scale"]
     changed = {one: Write(one.state, other.value), other: Write(other.state, one.value)}

@@ -24,7 +24,8 @@ def verify_low_precision(graph: Graph, recipes: Mapping[str, Recipe]) -> Graph:
 
     Raises VerifyError, with the graph and the fault marked, for the first property that is broken.
     """
-    _Proof(graph, recipes).check()
+    if recipes:
+        _Proof(graph, recipes).check()
     return graph
 
 
@@ -36,11 +37,12 @@ class _Proof:
         self.nodes = [node for node in walk(graph) if node.scope in recipes]
         self.definer = definers(walk(graph))
         self.readers: dict[Value, list[tuple[int, Node]]] = {}
-        for node in walk(graph) if self.nodes else ():
+        for node in walk(graph):
             for position, value in enumerate(node.inputs):
                 self.readers.setdefault(value, []).append((position, node))
-        self.ends = {value for block in blocks(graph) for value in block.outputs}
         self.writes = {write.state: write for write in graph.writes}
+        self.ends = {value for block in blocks(graph) for value in block.outputs}
+        self.ends.update(write.value for write in graph.writes)
 
     def check(self) -> None:
         self.check_once()
@@ -83,7 +85,7 @@ class _Proof:
                 raise fault(self.graph, reader, text)
 
     def check_inside(self, node: Node, value: Value, what: str) -> None:
-        if value in self.ends or any(write.value is value for write in self.graph.writes):
+        if value in self.ends:
             raise fault(self.graph, node, f"{what} leaves its block; it is for products alone")
 
     def check_operands(self, node: Node) -> None:
@@ -123,7 +125,10 @@ class _Proof:
             raise fault(self.graph, node, text)
 
     def sources(self, value: Value) -> tuple[set[Value], set[Value]]:
-        """The states that a value comes from, and the values whose maxima it comes from."""
+        """The states that a value comes from, and the values whose maxima it comes from.
+
+        The flag that selects between an old and a new state is no source, though all gradients are checked for it.
+        """
         states, measured, seen, left = set[Value](), set[Value](), set[Value](), [value]
         while left:
             value = left.pop()
@@ -135,7 +140,7 @@ class _Proof:
                 states.add(value)
             elif maker is not None and maker.primitive.name == "absolute_maximum":
                 measured.add(maker.inputs[0])
-            elif maker is not None:
+            elif maker is not None and not maker.primitive.is_check:
                 left += uses(maker)
         return states, measured
 
