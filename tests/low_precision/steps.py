@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
 import graphls
 from graphls import amp, nn
+from graphls.base.errors import GraphRuntimeError
+from graphls.runtime.onednn.library import library
 
 X = np.random.default_rng(1).standard_normal((16, 24)).astype(np.float32)
 LABELS = np.random.default_rng(2).integers(0, 5, 16).astype(np.int32)
@@ -45,3 +48,14 @@ def compiled(net: nn.Cell, scale: float | None = None, **options: Any) -> Any:
 def named(graph: Any, name: str) -> list[Any]:
     """The nodes of a primitive, also in regions."""
     return [node for node in graphls.ir.walk(graph) if node.primitive.name == name]
+
+
+def require_engine(engine: str) -> None:
+    """Skip the test where what the engine needs is not installed."""
+    if engine == "xla":
+        pytest.importorskip("jax")
+    if engine == "onednn":
+        try:
+            library()
+        except GraphRuntimeError as error:
+            pytest.skip(error.message)

@@ -11,10 +11,9 @@ import pytest
 
 import graphls
 from graphls import Tensor, nn, ops
-from graphls.base.errors import GraphRuntimeError
 from graphls.ir.types import LOW, DType, float4_e2m1fn, float8_e4m3fn, float8_e5m2
-from graphls.runtime.onednn.library import library
 from tests.low_precision.numbers import IDS, bits, every
+from tests.low_precision.steps import require_engine
 
 EVERY = pytest.mark.parametrize("dtype", LOW, ids=IDS)
 
@@ -81,13 +80,7 @@ def two_steps(step: Any) -> list[list[bytes]]:
 
 @pytest.mark.parametrize("engine", ["onnxruntime", "xla", "onednn", "numpy"])
 def test_steps_take_and_keep_them_on_every_engine(engine: str) -> None:
-    if engine == "xla":
-        pytest.importorskip("jax")
-    if engine == "onednn":
-        try:
-            library()
-        except GraphRuntimeError as error:
-            pytest.skip(error.message)
+    require_engine(engine)
     expected = two_steps(graphls.compile(Quantized(), *inputs(), engine="numpy"))
     net = Quantized()
     assert two_steps(graphls.compile(net, *inputs(), engine=engine)) == expected

@@ -10,9 +10,8 @@ import pytest
 
 import graphls
 from graphls import Tensor, ops
-from graphls.base.errors import GraphRuntimeError
 from graphls.ir.types import DType, float4_e2m1fn, float8_e4m3fn, float8_e5m2
-from graphls.runtime.onednn.library import library
+from tests.low_precision.steps import require_engine
 
 MOVES: dict[str, Callable[[Any], Any]] = {
     "transpose": lambda x: x.T,
@@ -32,13 +31,7 @@ MOVES: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("name", MOVES)
 @pytest.mark.parametrize("dtype", [float8_e4m3fn, float8_e5m2, float4_e2m1fn], ids=str)
 def test_moves_give_the_same_bytes(name: str, dtype: DType, engine: str) -> None:
-    if engine == "xla":
-        pytest.importorskip("jax")
-    if engine == "onednn":
-        try:
-            library()
-        except GraphRuntimeError as error:
-            pytest.skip(error.message)
+    require_engine(engine)
     x = Tensor(np.arange(16, dtype=np.uint8).reshape(2, 8).view(dtype.numpy))
     wanted, result = (graphls.compile(MOVES[name], x, engine=each)(x) for each in ("numpy", engine))
     assert result.dtype is dtype and result.shape == wanted.shape
