@@ -114,6 +114,21 @@ def test_a_visitor_trains_the_digits(visitor: Page, tmp_path: Path) -> None:
     expect(visitor.locator("#status")).to_contain_text("The file of safetensors is damaged")
 
 
+TWICE = "(button) => { button.click(); const label = button.textContent; button.click(); return label; }"
+
+
+@needs_npm
+def test_a_pause_ends_behind_a_step_and_no_second_training_begins_before(visitor: Page) -> None:
+    train = visitor.get_by_role("button", name="Train", exact=True)
+    train.press("Enter")
+    assert visitor.get_by_role("button", name="Pause").evaluate(TWICE) == "Pausing"
+    expect(train).to_be_visible()
+    steps = shown(visitor, "steps")
+    visitor.reload()
+    ready(visitor)
+    assert shown(visitor, "steps") == steps
+
+
 FAILING = """
 import * as ort from './ort.wasm.min.mjs';
 export const {env, Tensor} = ort;

@@ -121,15 +121,21 @@ class Page {
     text('data', `The training data are ${this.data.labels.data.length} digits${own ? ` and ${own} of yours` : ''}.`);
   }
 
+  /** Training ends behind the step that runs, and its states are saved: until then the button neither trains nor pauses. */
   pause() {
     this.isTraining = false;
-    text('train', 'Train');
+    if (this.running) text('train', 'Pausing');
   }
 
   train() {
+    if (this.running) return;
     this.isTraining = true;
     text('train', 'Pause');
-    this.running = this.loop().catch((error) => { this.pause(); fail(error); });
+    this.running = this.loop().catch(fail).finally(() => {
+      this.isTraining = false;
+      this.running = undefined;
+      text('train', 'Train');
+    });
   }
 
   async loop() {
