@@ -329,7 +329,7 @@ class Compiled(Dependent):
         return self._diagnose().gradient_ranges(inputs)
 
     def record(self, *inputs: object) -> Recording:
-        """Statistics of every float value of the step on these inputs: what the next call of it would compute.
+        """Statistics of all floats of the step on these inputs, low ones too: what the next call of it would compute.
 
         The plan of the step runs on copies of its states, once for each gigabyte of its values; no state changes. See
         docs/seeing_a_step.md. Raises as a call does.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Iterator
 from functools import partial
@@ -20,6 +21,7 @@ from graphls.step.export.page_files import RUNTIME, check_data, write_page
 from graphls.train import load_checkpoint, load_param_into_net
 from tests.browser.chromium import PATIENCE
 from tests.bundles.install import PACKAGES, missing
+from tests.bundles.steps import low
 
 needs_npm = pytest.mark.skipif(bool(missing()), reason=missing())
 
@@ -191,18 +193,30 @@ HALF = """async () => {
   return [Array.from(y.data, (n) => Number.isFinite(n) ? n + 0 : String(n)), y.data.constructor.name];
 }"""
 
+LOW = """async (batch) => {
+  const ort = await import("./ort/ort.wasm.min.mjs"), {Step} = await import("./step.mjs");
+  const step = await Step.load(ort, "low"), losses = [];
+  for (let i = 0; i < 4; i++) losses.push((await step.run(batch)).loss.data[0]);
+  return losses;
+}"""
+
 
 @needs_npm
-def test_float16_is_numbers_in_a_browser(browser: Browser, site: str, tmp_path: Path) -> None:
+def test_float16_and_low_products_in_a_browser(browser: Browser, site: str, tmp_path: Path) -> None:
     """Where it has arrays of float16 and where it has not, as older ones."""
+    low_step, [batch] = low()
+    low_step.export(tmp_path / "low")
     step = graphls.compile(lambda x: graphls.ops.neg(x), np.zeros(4, np.float16))
     step.export(tmp_path / "half", inputs=["x"], outputs=["y"])
     for script in ("", "delete globalThis.Float16Array"):
         context = browser.new_context()
         context.set_default_timeout(PATIENCE)
         context.add_init_script(script)
-        context.route(f"{site}half/*", lambda it: it.fulfill(path=tmp_path / it.request.url.removeprefix(site)))
+        bundles = re.compile(f"{site}(half|low)/.*")
+        context.route(bundles, lambda it: it.fulfill(path=tmp_path / it.request.url.removeprefix(site)))
         visitor = context.new_page()
         visitor.goto(site)
         assert visitor.evaluate(HALF) == [[-0.5, 2, 0, "Infinity"], "Float32Array"]
+        losses = visitor.evaluate(LOW, {name: array.ravel().tolist() for name, array in batch.items()})
         context.close()
+    assert losses == pytest.approx([float(low_step(*batch.values())) for _ in range(4)], rel=1e-5)

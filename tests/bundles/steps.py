@@ -1,4 +1,4 @@
-"""Steps that bundles are made of: the demo's, a transformer with dropout, an LSTM, and MindFormers' step."""
+"""Steps that bundles are made of: the demo's, a transformer with dropout, an LSTM, MindFormers' step, and a low one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 import graphls
 from examples.digits import BATCH, LeNet, load, make_step
-from graphls import nn, ops
+from graphls import amp, nn, ops
 
 Array = np.ndarray[Any, Any]
 Case = tuple[graphls.Compiled, list[dict[str, Array]]]
@@ -81,4 +81,16 @@ def mindformers() -> Case:
     return graphls.compile(step, data, label), [{"data": data, "label": label}]
 
 
-CASES = {"digits": digits, "transformer": transformer, "lstm": lstm, "mindformers": mindformers}
+def low() -> Case:
+    """Products of 8 and 4 bits: scales as states, blocks with powers of two, and gradients rounded at random."""
+    rng = np.random.default_rng(4)
+    data, label = rng.normal(size=(16, 6)).astype(np.float32), rng.integers(0, 3, 16).astype(np.int32)
+    network = nn.SequentialCell(nn.Dense(6, 24), nn.ReLU(), nn.Dense(24, 20), nn.ReLU(), nn.Dense(20, 3))
+    for layer, recipe in {0: amp.DelayedScaling(amax_history_len=3), 2: amp.MXFP8(), 4: amp.NVFP4()}.items():
+        network[layer].to_float(recipe)
+    loss = nn.WithLossCell(network, nn.SoftmaxCrossEntropyWithLogits(sparse=True, reduction="mean"))
+    step = nn.TrainOneStepCell(loss, nn.Momentum(network.trainable_params(), 0.1, 0.9)).set_train()
+    return graphls.compile(step, data, label), [{"data": data, "label": label}]
+
+
+CASES = {"digits": digits, "transformer": transformer, "lstm": lstm, "mindformers": mindformers, "low": low}

@@ -70,9 +70,9 @@ def test_steps_under_node_are_those_of_graphls(name: str, runtime: str, trained:
         assert [np.ravel(row[flag]).tolist() for row in ours] == [row[flag] for row in theirs]
     assert "overflow" not in outputs or any(row["overflow"] for row in ours)
     states = load_file(folder / "trained.safetensors")
-    # WebAssembly adds in another order. A last bit that float16 then rounds the other way grows with every step of the
-    # demo: 8 steps are near, 100 learn alike.
-    near = 8 if name == "digits" and runtime != NATIVE else STEPS
+    # WebAssembly adds in another order. A last bit that float16 or fewer bits then round the other way grows with every
+    # step of the demo: 8 steps are near, 100 learn alike.
+    near = 8 if name == "low" or (name == "digits" and runtime != NATIVE) else STEPS
     assert max(relative(b["loss"], a["loss"]) for a, b in zip(ours[:near], theirs, strict=False)) < CLOSE
     if near < STEPS:
         assert max(theirs[-1]["loss"][0], float(ours[-1]["loss"])) < 0.5

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 import graphls
-from graphls import nn, ops
+from graphls import amp, nn, ops
 from graphls.inspect.diagnosis import watched
 from graphls.inspect.diagnosis.recording import PIECE, Recording, Statistics
 from graphls.ir import parse
 from graphls.ir.types import Type
 from graphls.runtime.onednn.engine import Onednn
+from tests.low_precision.steps import require_engine
 
 X, Y = np.linspace(-1, 1, 32).reshape(8, 4).astype(np.float32), np.ones((8, 1), np.float32)
 
@@ -41,6 +42,16 @@ def step_of(dtype: Any = graphls.float16, scale: float = 8.0, **options: Any) ->
 
 def states(step: graphls.Compiled) -> dict[str, Any]:
     return {name: np.array(parameter.asnumpy()) for name, parameter in step.parameters.items()}
+
+
+@pytest.mark.parametrize("engine", ["onnxruntime", "numpy", "onednn"])
+def test_low_values_are_recorded(engine: str) -> None:
+    require_engine(engine)
+    cell = nn.Dense(4, 1, has_bias=False).to_float(amp.CurrentScaling())
+    recording = graphls.compile(cell, X, engine=engine).record(X)
+    statistics = recording["%quantize"]
+    assert statistics.type.dtype is graphls.float8_e4m3fn
+    assert (statistics.minimum, statistics.maximum, statistics.not_finite) == (-448, 448, 0)
 
 
 KINDS: dict[str, dict[str, Any]] = {

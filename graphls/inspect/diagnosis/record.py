@@ -1,4 +1,4 @@
-"""Records a step: runs it on copies of its states and computes statistics of every float value."""
+"""Records a step: runs it on copies of its states and computes statistics of every float and low value."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from graphls.inspect.diagnosis import watched
 from graphls.inspect.diagnosis.recording import Recording, Statistics
 from graphls.ir.graph import Graph, Node, Value, uses, walk
 from graphls.ir.plan import Segment, flattened, is_plan
-from graphls.passes.overflow.watch import giving, is_watched
+from graphls.passes.overflow.watch import giving
 from graphls.runtime.states import copies
 from graphls.runtime.step import Step
 
@@ -53,13 +53,13 @@ class _Recorder:
         inside = [n for n in plain if not is_plan(self.graph) or n not in self.graph.nodes]
         computed = {v: None for n in inside for v in n.outputs}
         conditions = {self.inner.get(v, v) for n in self.nodes if n.primitive.is_branch for v in n.inputs[:1]}
-        values = [v for v in computed if is_watched(v) or v in conditions]
+        values = [v for v in computed if is_recorded(v) or v in conditions]
         return [values[a:b] for a, b in watched.parts(values)]
 
     def take(self, value: Value, result: Any) -> None:
         """Compute the statistics of a value, or note the answer of a condition."""
         array = array_in(result)
-        if is_watched(value):
+        if is_recorded(value):
             self.statistics[value] = Statistics.of(value.type, array)
         elif array.size == 1:
             self.answers[value] = bool(array.reshape(())[()])
@@ -77,6 +77,12 @@ class _Recorder:
             if inner in statistics:
                 statistics.setdefault(outer, statistics[inner])
         return statistics
+
+
+def is_recorded(value: Value) -> bool:
+    """Whether a value has statistics: floats and low numbers that have elements and are not stacks."""
+    kind = value.type
+    return (kind.dtype.is_float or kind.dtype.is_low) and kind.size > 0 and not kind.stacked
 
 
 def _reached(graph: Graph) -> Iterator[Node]:

@@ -1,4 +1,4 @@
-"""The result of `step.record`: statistics of every float value of one run, as an object, as text and as HTML."""
+"""The result of `step.record`: statistics of the floats of one run, as an object, as text and as HTML."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _pieces(array: Array) -> Iterator[Array]:
 
 @dataclass(frozen=True, repr=False)
 class Recording(Mapping[Value, Statistics]):
-    """The statistics of the float values of one run: inputs, states before the step, and values that it computed.
+    """The statistics of the floats of one run, low ones too: inputs, states before the step, and what it computed.
 
     Values of branches that did not run and of loop bodies are missing. `graph` is the graph that ran: the plan, where
     the step has several segments. A key is a value or its name.

@@ -38,6 +38,8 @@ class Page {
     const model = await read(this.step.manifest.predict.file.name);
     this.predictor = await ort.InferenceSession.create(model, {executionProviders: ['wasm']});
     this.key = this.step.manifest.model.sha256;
+    const scaled = this.step.manifest.outputs.some((/** @type {{name: string}} */ port) => port.name === 'scale');
+    for (const id of ['scale', 'skipped', 'scales']) element(id).closest('div, figure').hidden = !scaled;
     const classes = this.step.manifest.predict.outputs[0].shape[1];
     this.pad = new Pad(element('pad'), this.images.shape[3], () => this.guess());
     await this.resume(await kept(this.key));
