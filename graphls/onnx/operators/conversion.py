@@ -8,6 +8,7 @@ from onnx import helper
 from graphls import ops
 from graphls.base.errors import GraphMemoryError, GraphTypeError
 from graphls.frontend.tensors.tensor import Array, Tensor
+from graphls.ir.types import DType, as_dtype, float8_e8m0fnu, float32
 from graphls.onnx.table import operator
 from graphls.onnx.values import (
     Floats,
@@ -71,7 +72,21 @@ def cast(x: Operand, *, to: int, saturate: int = 1, round_mode: str = "up") -> I
         return ops.cast(x, low)
     if is_known(x) and not _is_supported(dtype):
         return array_of(x).astype(dtype)
-    return ops.cast(x, dtype, saturate=bool(saturate))
+    return _converted(x, as_dtype(dtype), bool(saturate), round_mode)
+
+
+def _converted(x: Tensor, dtype: DType, saturate: bool, round_mode: str) -> Tensor:
+    """A tensor in another dtype; powers of two are the next one upwards or downwards, or the nearest, of two the upper.
+
+    Both are those of the powers below and above x, and the power below is the nearest one or half of it.
+    """
+    if dtype is not float8_e8m0fnu:
+        return ops.cast(x, dtype, saturate=saturate)
+    x = ops.cast(x, float32)
+    nearest = ops.cast(ops.cast(x, dtype, saturate=saturate), float32)
+    below = ops.where(ops.greater(nearest, x), nearest * 0.5, nearest)
+    is_above = {"up": ops.greater(x, below), "nearest": ops.greater_equal(x, below * 1.5)}.get(round_mode)
+    return ops.cast(below if is_above is None else ops.where(is_above, below * 2.0, below), dtype, saturate=saturate)
 
 
 def _is_supported(dtype: np.dtype[np.generic]) -> bool:
@@ -85,7 +100,7 @@ def cast_like(x: Input, like: Input, *, saturate: int = 1, round_mode: str = "up
     dtype = tensor_of(like).dtype
     if isinstance(x, np.ndarray):
         return value_of(x.astype(dtype.numpy))
-    return ops.cast(x, dtype, saturate=bool(saturate))
+    return _converted(tensor_of(x), dtype, bool(saturate), round_mode)
 
 
 @operator("Shape")

@@ -9,12 +9,13 @@ from onnx import helper
 
 from graphls import ops
 from graphls.frontend.tensors.tensor import Tensor
-from graphls.ir.types import DType
+from graphls.ir.types import DType, as_dtype, float4_e2m1fn, float32
 from graphls.onnx.operators.products import ConvolutionAttributes, conv, matmul
 from graphls.onnx.table import operator
 from graphls.onnx.values import Input, Operand, OptionalInput, OptionalOperand, Quantized, plain
 from graphls.ops.gradients import with_gradient
 from graphls.ops.operands import apply, axis_of, tensor_of
+from graphls.primitives.low_precision import FORMATS
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -40,29 +41,56 @@ def quantize_linear(
     x: Input, scale: Input, zero: OptionalInput = None, *, axis: int = 1, block_size: int = 0, output_dtype: int = 0,
     precision: int = 0, saturate: int = 1,
 ) -> Quantized:  # fmt: skip
-    """Its gradient is that of x / scale + zero point within the range of the integers, and 0 outside."""
+    """Its gradient is that of x / scale + zero point within the range of the result's dtype, and 0 outside.
+
+    The zero point of float8 says no more than the dtype: it is 0, and added it would make 0 of -0.
+    """
     x, scale = tensor_of(x), tensor_of(scale)
-    dtype = _dtype(zero, output_dtype)
-    quotient = ops.div(ops.cast(x, scale.dtype), ops.stop_gradient(_spread(scale, x, axis, block_size)))
-    shift = 0.0 if zero is None else ops.cast(_spread(_supported(zero), x, axis, block_size), scale.dtype)
-    return _rounded(quotient, shift, dtype)
+    dtype, computed = _dtype(zero, output_dtype), _computed(scale, precision)
+    scale = _spread(ops.cast(scale, computed), x, axis, block_size)
+    quotient = ops.div(ops.cast(x, computed), ops.stop_gradient(scale))
+    shift: Tensor | float = 0.0
+    kind = as_dtype(dtype)
+    if zero is not None and (kind is float4_e2m1fn or not kind.is_low):
+        shift = ops.cast(_spread(_supported(zero), x, axis, block_size), computed)
+    return _rounded(quotient, shift, kind, bool(saturate))
 
 
-def _rounded(quotient: Tensor, shift: Tensor | float, dtype: np.dtype[Any]) -> Quantized:
-    """A quotient by a scale, rounded to integers of a dtype around a zero point."""
-    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+def _computed(scale: Tensor, dtype: int = 0) -> DType:
+    """The dtype of products with a scale and of quotients by it: the one that a node names, or that of the scale."""
+    if dtype:
+        return as_dtype(helper.tensor_dtype_to_np_dtype(dtype))
+    return float32 if scale.dtype.is_low else scale.dtype
+
+
+def _rounded(quotient: Tensor, shift: Tensor | float, kind: DType, saturate: bool = True) -> Quantized:
+    """A quotient by a scale, rounded to integers of a dtype around a zero point, or to floats of a low dtype."""
+    low, high = _ends(kind)
+    margin = 0.0 if kind.is_low else 0.5
 
     def rounded(exact: Tensor) -> Tensor:
-        y: Tensor = ops.clip_by_value(ops.round(exact) + shift, float(low), float(high))
+        y: Tensor
+        if kind.is_low:
+            shifted = exact + shift if isinstance(shift, Tensor) else exact
+            y = ops.cast(ops.cast(shifted, kind, saturate=saturate), exact.dtype)
+        else:
+            y = ops.clip_by_value(ops.round(exact) + shift, low, high)
         return y
 
     def straight_through(exact: Tensor, result: Tensor, gradient: Tensor) -> tuple[Tensor]:
         shifted = exact + shift
-        inside = ops.logical_and(ops.greater_equal(shifted, low - 0.5), ops.less_equal(shifted, high + 0.5))
+        inside = ops.logical_and(ops.greater_equal(shifted, low - margin), ops.less_equal(shifted, high + margin))
         return (ops.where(inside, gradient, ops.zeros_like(gradient)),)
 
     wide = with_gradient(rounded, straight_through, quotient)
-    return Quantized(ops.cast(wide, Tensor.from_numpy(np.zeros((), dtype)).dtype), wide)
+    return Quantized(ops.cast(wide, kind, **({"saturate": saturate} if kind.is_low else {})), wide)
+
+
+def _ends(kind: DType) -> tuple[float, float]:
+    """The least and the largest finite number of integers or of a low dtype."""
+    if kind.is_low:
+        return FORMATS[kind].lowest, FORMATS[kind].most
+    return float(np.iinfo(kind.numpy).min), float(np.iinfo(kind.numpy).max)
 
 
 def _dtype(zero: OptionalInput, output_dtype: int) -> np.dtype[Any]:
@@ -78,10 +106,12 @@ def dequantize_linear(
 ) -> Tensor:  # fmt: skip
     scale, zero_point = tensor_of(scale), plain(zero)
     numbers = x.wide if isinstance(x, Quantized) else _supported(x)
-    y = ops.cast(numbers, scale.dtype)
+    computed = float32 if output_dtype else _computed(scale)
+    y = ops.cast(numbers, computed)
     if zero_point is not None:
-        y = y - ops.cast(_spread(_supported(zero_point), numbers, axis, block_size), scale.dtype)
-    return y * _spread(scale, numbers, axis, block_size)
+        y = y - ops.cast(_spread(_supported(zero_point), numbers, axis, block_size), computed)
+    y = y * _spread(ops.cast(scale, computed), numbers, axis, block_size)
+    return ops.cast(y, _computed(scale, output_dtype)) if output_dtype else y
 
 
 @operator("MatMulInteger", quantized=True)
@@ -151,7 +181,7 @@ def requantized(
     product: Tensor, unit: Tensor | float, scale: Input, zero: OptionalOperand, dtype: DType | None = None
 ) -> Quantized:
     """Numbers in float64, times a unit, as integers of a scale; their gradient passes straight through the rounding."""
-    kind = (dtype or plain_tensor(zero).dtype).numpy
+    kind = dtype or plain_tensor(zero).dtype
     return _rounded(product * (unit / unit_of(scale)), 0.0 if zero is None else unit_of(plain_tensor(zero)), kind)
 
 
