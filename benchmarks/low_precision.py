@@ -5,6 +5,9 @@ loss that counts is that of data which the training does not see, at its end. bf
 the operands of products on top of it, or with `--base float32` of a network in float32. `--rows`, `--recipes` and
 `--seeds` choose; results are lines of JSON in the file of `--output`, and a training whose line is there does not run
 again. The worst row of the table comes first.
+
+`--speed` instead times a training step of the transformer of benchmarks/peers by each recipe beside the same step in
+float32, on the engine of `--engine`: all in one process, in turns. It says the least and the median of the steps.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -24,8 +27,13 @@ import numpy as np
 
 import graphls
 from benchmarks.peers import graphls_networks as networks
+from benchmarks.peers.contenders import Contender
+from benchmarks.peers.graphls_training import Training
+from benchmarks.peers.rows import ROWS as PEERS
+from benchmarks.peers.rows import Row as Peer
 from graphls import amp, nn, ops
 from graphls.base.text.tables import Table
+from graphls.passes.precision.recipes import RECIPES as BY_NAME
 
 Batch = tuple[np.ndarray, np.ndarray]
 
@@ -228,6 +236,28 @@ def table(lines: list[dict[str, Any]]) -> str:
     return "\n".join(Table(header, lines_of_table).lines())
 
 
+def speed(row: Peer, engine: str, recipes: Sequence[str], steps: int) -> str:
+    """A table of the seconds of a step in float32 and by recipes, the slowest first; the steps take turns."""
+    trainings = {name: Training(row, Contender(name, "graphls", name, engine)) for name in ("float32", *recipes)}
+    times: dict[str, list[float]] = {name: [] for name in trainings}
+    for training in trainings.values():
+        training.set_values()
+        for _ in range(2):
+            float(training.step())
+    for _ in range(steps):
+        for name, training in trainings.items():
+            start = time.perf_counter()
+            float(training.step())
+            times[name].append(1000 * (time.perf_counter() - start))
+    least, median = ({name: float(of(t)) for name, t in times.items()} for of in (np.min, np.median))
+    rows = [
+        [name, f"{least[name]:.1f}", f"{least[name] / least['float32']:.2f}",
+         f"{median[name]:.1f}", f"{median[name] / median['float32']:.2f}"]
+        for name in sorted(least, key=least.__getitem__, reverse=True)
+    ]  # fmt: skip
+    return "\n".join(Table(("on " + engine, "least ms", "x float32", "median ms", "x float32"), rows).lines())
+
+
 def _run_alone(key: dict[str, Any], options: argparse.Namespace) -> None:
     """One training in a process of its own, which writes its line."""
     command = [sys.executable, "-m", "benchmarks.low_precision", "--here", "--engine", options.engine]
@@ -249,7 +279,12 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--steps", type=int, help="fewer than the row has")
     parser.add_argument("--output", type=Path, default=Path("out/low_precision.jsonl"))
     parser.add_argument("--here", action="store_true", help="all in this process")
+    parser.add_argument("--speed", action="store_true", help="times of steps instead of trainings")
     options = parser.parse_args(arguments)
+    if options.speed:
+        timed = [name for name in options.recipes if name in BY_NAME]
+        print(speed(PEERS["transformer"], options.engine, timed, options.steps or 15))
+        return
     options.output.parent.mkdir(parents=True, exist_ok=True)
     for row, seed, recipe in product(options.rows, options.seeds, options.recipes):
         key = {"row": row, "base": options.base, "recipe": recipe, "seed": seed}

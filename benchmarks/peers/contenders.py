@@ -15,7 +15,8 @@ class Contender:
     """A way to train a network.
 
     `framework` is "graphls", "torch" or "jax"; `precision` is "float32", "scaled", float32 with dynamic loss scaling,
-    or "bfloat16", in which normalisations and the loss stay float32. `engine` is graphls's. The rest is for PyTorch.
+    or "bfloat16", in which normalisations and the loss stay float32; for graphls also the name of a recipe, such as
+    "mxfp8". `engine` is graphls's. The rest is for PyTorch.
     """
 
     name: str

@@ -11,6 +11,7 @@ from benchmarks.peers import graphls_networks
 from benchmarks.peers.contenders import Contender
 from benchmarks.peers.rows import Row, first_value
 from graphls import amp, nn
+from graphls.passes.precision.recipes import RECIPES
 
 warnings.filterwarnings("ignore", message="Gradients in float32 need no loss scaling")
 
@@ -36,6 +37,8 @@ class Training:
     def _step_of(self, row: Row, precision: str) -> nn.Cell:
         if precision == "bfloat16":
             self.network = amp.auto_mixed_precision(self.network, "O2", graphls.bfloat16)
+        elif precision in RECIPES:
+            self.network.to_float(RECIPES[precision]())
         loss = nn.WithLossCell(self.network, nn.SoftmaxCrossEntropyWithLogits(sparse=True, reduction="mean"))
         parameters = loss.trainable_params()
         adam = row.optimizer == "adam"

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.low_precision import RECIPES, ROWS, main, measured, recipe_of, table
+from benchmarks.low_precision import RECIPES, ROWS, main, measured, recipe_of, speed, table
+from benchmarks.peers.rows import QUICK_ROWS
 
 
 def test_two_trainings_make_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -32,3 +33,10 @@ def test_the_ends_of_each_row_are_cells() -> None:
         recipe = recipe_of(name, "nvfp4 but the ends")
         assert recipe is not None and recipe.keep == row.ends
     assert recipe_of("gpt", "none") is RECIPES["none"] is None
+
+
+def test_steps_by_recipes_are_timed_beside_float32() -> None:
+    header, *rows = speed(QUICK_ROWS["mlp"], "numpy", ["current"], 2).splitlines()
+    assert header.split()[:2] == ["on", "numpy"]
+    assert sorted(row.split()[0] for row in rows) == ["current", "float32"]
+    assert [row.split()[2] for row in rows if row.startswith("float32")] == ["1.00"]
