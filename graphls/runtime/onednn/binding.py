@@ -11,14 +11,14 @@ from math import prod
 from typing import Any
 from weakref import finalize
 
-from graphls.ir.types import DType, Type, bfloat16, float32, int8, int32, uint8
+from graphls.ir.types import LOW, DType, Type, bfloat16, float32, int8, int32, uint8
 from graphls.runtime.onednn.elementwise.algorithms import MUL
 from graphls.runtime.onednn.library import library
 
 MOST_AXES = 12
 F32 = 3
-DATA_TYPES: Mapping[DType, int] = {bfloat16: 2, float32: F32, int32: 4, int8: 5, uint8: 6}
-"""The dtypes that memories have, as `dnnl_data_type_t`."""
+DATA_TYPES: Mapping[DType, int] = {**dict.fromkeys(LOW, F32), bfloat16: 2, float32: F32, int32: 4, int8: 5, uint8: 6}
+"""The dtypes that memories have, as `dnnl_data_type_t`: float32 represents the numbers of low ones."""
 
 BLOCK = 16
 """Channels of a block in the layouts that most kernels have, as many numbers as an instruction takes."""
@@ -292,9 +292,10 @@ class Attributes:
         _call("set attributes", c.dnnl_primitive_attr_set_post_ops, self.handle, self.operations)
         self.count += 1
 
-    def scale(self, role: int) -> None:
-        """Multiply an operand by a number, which is a memory of the role `Role.SCALES | role`."""
-        _call("set attributes", library().c.dnnl_primitive_attr_set_scales_mask, self.handle, role, 0)
+    def scale(self, role: int, axes: Iterable[int] = ()) -> None:
+        """Multiply an operand by a number, or by one for each element along axes, a memory of `Role.SCALES | role`."""
+        mask = sum(1 << axis for axis in axes)
+        _call("set attributes", library().c.dnnl_primitive_attr_set_scales_mask, self.handle, role, mask)
 
     def binary(self, algorithm: int, operand: Descriptor) -> int:
         """Append an operation with another memory; returns the role of that."""

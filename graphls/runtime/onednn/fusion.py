@@ -13,6 +13,7 @@ from graphls.runtime.onednn.elementwise.trees import trees
 from graphls.runtime.onednn.embeddings import embeddings
 from graphls.runtime.onednn.kernels.convolution import weight_gradients
 from graphls.runtime.onednn.kernels.layer_norm import layer_normalisations
+from graphls.runtime.onednn.kernels.low_precision import roundings
 from graphls.runtime.onednn.kernels.max_pooling import poolings
 from graphls.runtime.onednn.kernels.normalisation import normalisations
 from graphls.runtime.onednn.kernels.overflow import overflow_checks
@@ -21,6 +22,7 @@ from graphls.runtime.onednn.kernels.resampling import resamplings
 from graphls.runtime.onednn.kernels.softmax import softmax_gradients
 from graphls.runtime.onednn.program.program import Group, Program
 from graphls.runtime.onednn.registry import Rule
+from graphls.runtime.onednn.scales import scales
 from graphls.runtime.onednn.single_numbers import single_numbers
 
 
@@ -45,6 +47,7 @@ def groups_of(
         layers(graph.nodes, definer), selections(graph.nodes, definer),
         weight_gradients(graph.nodes, takes), overflow_checks(graph.nodes, definer),
         single_numbers(graph.nodes, definer), resamplings(graph.nodes, definer),
+        roundings(graph.nodes, results, definer), scales(graph.nodes, results, definer),
     )  # fmt: skip
     for group in chain(*fused):
         makers.update((value, group) for value in group.outputs)

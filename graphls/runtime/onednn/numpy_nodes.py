@@ -11,7 +11,7 @@ import numpy as np
 
 from graphls.base.errors import GraphIndexError, GraphlsError
 from graphls.ir.graph import Node
-from graphls.ir.types import TOKEN, Type, bfloat16, bool_, float16
+from graphls.ir.types import TOKEN, Type, bfloat16, bool_, float8_e8m0fnu, float16
 from graphls.runtime.onednn.library import library
 from graphls.runtime.onednn.numpy_indexing import INDEXING, adds_rows
 from graphls.runtime.onednn.program.arena import Buffer
@@ -20,6 +20,9 @@ from graphls.runtime.onednn.program.calls import PythonCall
 Array = np.ndarray[Any, Any]
 Function = Callable[[Node, Sequence[Array], Sequence[Array]], partial[Any]]
 """Gives a call that computes the results of a node from its operands, all of which stay where they are."""
+
+LEAST_USUAL, MOST_USUAL = 2.0**-125, 2.0**127
+"""Numbers between which the nearest power of two is told by one bit."""
 
 MOST_BYTES = 1 << 16
 """Bytes up to which the values of a node are few enough for NumPy, where an engine of its own would take longer."""
@@ -130,7 +133,10 @@ class Interpreted(OnArrays):
 
 def function_of(node: Node) -> Function:
     """The function of a node: one that writes its results where they belong, or its NumPy rule and a copy."""
-    is_narrow = any(v.type.dtype is bfloat16 for v in (*node.inputs, *node.outputs))
+    values = (*node.inputs, *node.outputs)
+    if any(v.type.dtype.is_low for v in values):
+        return _to_powers if node.output.type.dtype is float8_e8m0fnu else _by_rule
+    is_narrow = any(v.type.dtype is bfloat16 for v in values)
     if is_narrow and not (adds_rows(node) if node.primitive.name == "gather_gradient" else _is_moved(node)):
         return _by_rule  # which rounds once
     return FUNCTIONS.get(node.primitive.name, _by_rule if ufunc_of(node) is None else _elementwise)
@@ -191,6 +197,23 @@ def _check(node: Node, operands: Sequence[Array], results: Sequence[Array]) -> p
 
 def _cast(node: Node, operands: Sequence[Array], results: Sequence[Array]) -> partial[Any]:
     return _ignoring(node, partial(np.copyto, results[0], operands[0], casting="unsafe"))
+
+
+def _to_powers(node: Node, operands: Sequence[Array], results: Sequence[Array]) -> partial[Any]:
+    """A cast of float32 to powers of two, in float32: by bits where the powers have an exponent of their own."""
+    x, powers = operands[0], results[0]
+    is_usual = node.primitive.name == "cast" and x.dtype == powers.dtype == np.float32
+    return partial(_round_to_powers, node, x, powers) if is_usual else _by_rule(node, operands, results)
+
+
+def _round_to_powers(node: Node, x: Array, powers: Array) -> None:
+    bits = powers.view(np.int32)
+    np.add(x.view(np.int32), 1 << 22, out=bits)
+    np.bitwise_and(bits, 255 << 23, out=bits)
+    if not (x.min() >= LEAST_USUAL and x.max() <= MOST_USUAL):
+        with np.errstate(all="ignore"):
+            others = ~((x >= LEAST_USUAL) & (x <= MOST_USUAL))
+            powers[others] = node.primitive.evaluate((x[others],), node.attrs, (node.output.type,))[0]
 
 
 def _concat(node: Node, operands: Sequence[Array], results: Sequence[Array]) -> partial[Any]:

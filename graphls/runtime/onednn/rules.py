@@ -14,7 +14,9 @@ from graphls.runtime.onednn.elementwise import elementwise, error_function  # no
 from graphls.runtime.onednn.elementwise.expressions import NAMES
 from graphls.runtime.onednn.fusion import groups_of
 from graphls.runtime.onednn.kernels import (  # noqa: F401
+    block_maxima,
     convolution,
+    low_precision,
     max_pooling,
     overflow,
     pooling,
@@ -33,8 +35,14 @@ NARROW = frozenset((
     *NAMES, *LOOPS, "constant", "reshape", "stop_gradient", "depend", "cast", "transpose", "broadcast_to", "slice",
     "slice_gradient", "concat", "matmul", "matmul_add", "convolution", "convolution_add", "convolution_input_gradient",
     "convolution_weight_gradient", "sum", "mean", "softmax", "max_pool", "avg_pool", "avg_pool_gradient",
+    "quantize", "dequantize", "absolute_maximum",
 ))  # fmt: skip
 """Primitives with kernels for bfloat16; others are computed in float32."""
+LOW = frozenset((
+    "quantize", "dequantize", "cast", "constant", "reshape", "stop_gradient", "depend", "transpose", "broadcast_to",
+    "slice", "concat",
+))  # fmt: skip
+"""Primitives with kernels for low dtypes, which are held as float32."""
 MOST_AXES = 6
 """Axes up to which kernels are tried; reorders of more are slow."""
 
@@ -45,7 +53,9 @@ def takes(node: Node) -> bool:
     if node.regions:
         return name in LOOPS and all(map(_is_array, uses(node))) and _is_unrolled(node)
     values = (*node.inputs, *(node.outputs[:1] if name == "max_pool" else node.outputs))  # the positions are integers
-    if name not in RULES or not all(v.type != TOKEN and _is_fit(v) for v in values):
+    if name not in RULES or (name not in LOW and any(v.type.dtype.is_low for v in values if v.type != TOKEN)):
+        return False
+    if not all(v.type != TOKEN and _is_fit(v) for v in values):
         return False
     return name not in CONDITIONS or CONDITIONS[name](node)
 
@@ -57,7 +67,8 @@ def interprets(node: Node) -> bool:
 
 def _is_fit(value: Value) -> bool:
     kind = value.type
-    return kind.dtype in computed() and not kind.stacked and kind.size > 0 and kind.rank <= MOST_AXES
+    is_held = kind.dtype in computed() or kind.dtype.is_low
+    return is_held and not kind.stacked and kind.size > 0 and kind.rank <= MOST_AXES
 
 
 def _is_array(value: Value) -> bool:

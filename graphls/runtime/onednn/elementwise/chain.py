@@ -139,9 +139,14 @@ class _Chain:
 
     def _run(self, result: View, steps: Sequence[tuple[Step, _Operand | None]]) -> None:
         """Append calls; where oneDNN has only its slow reference for all steps, such as for a sum by rows behind a
-        product of blocks, the last broadcast operand is the second one of a kernel of its own."""
+        product of blocks, the last broadcast operand is the second one of a kernel of its own.
+
+        It has others for rows that are channels of one image.
+        """
         call = _Call(self, steps)
         broadcast = [i for i, (_, operand) in enumerate(steps) if operand is not None and operand.sizes != self.shape]
+        if call.kernel.is_reference and broadcast and call.layouts.has_rows:
+            call = _Call(self, steps, is_image=True)
         if not call.kernel.is_reference or not broadcast:
             call.run(result)
             return
@@ -157,11 +162,11 @@ class _Chain:
 class _Call:
     """A kernel on the two operands of a chain, with steps behind it."""
 
-    def __init__(self, chain: _Chain, steps: Sequence[tuple[Step, _Operand | None]]) -> None:
+    def __init__(self, chain: _Chain, steps: Sequence[tuple[Step, _Operand | None]], is_image: bool = False) -> None:
         self.chain, self.scales = chain, dict(chain.scales)
         self.operands = [chain.second, *(operand for _, operand in steps if operand is not None)]
         self.first = chain.first
-        self.layouts = _Layouts(chain.layout, chain.shape, [operand.sizes for operand in self.operands])
+        self.layouts = _Layouts(chain.layout, chain.shape, [operand.sizes for operand in self.operands], is_image)
         attributes = Attributes()
         for role in self.scales:
             attributes.scale(role)
@@ -194,15 +199,23 @@ class _Layouts:
 
     Neighbouring axes along which all operands are whole, or broadcast, are one: 8 x 8 x 128 x 128 and 8 x 8 x 128 x 1
     are 8192 x 128 and 8192 x 1, for which there is a fast kernel. Axes of size 1 are none. Blocks without padding are
-    one axis where operands are whole or single numbers.
+    one axis where operands are whole or single numbers. Of an image there is an axis of size 1 before them.
     """
 
-    def __init__(self, first: Descriptor, shape: Sequence[int], operands: Sequence[Sequence[int]]) -> None:
+    def __init__(
+        self, first: Descriptor, shape: Sequence[int], operands: Sequence[Sequence[int]], is_image: bool = False
+    ) -> None:  # fmt: skip
         self.shape = tuple(shape)
         is_dense = first.is_plain or (first.is_dense and all(_is_whole_or_number(sizes, shape) for sizes in operands))
         self.chooses = not is_dense
-        self.groups = [[axis] for axis in range(len(shape))] if self.chooses else _merged(shape, operands)
+        self.groups = [[axis] for axis in range(len(shape))] if self.chooses else merged_axes(shape, operands)
+        self.groups = [[], *self.groups] if is_image else self.groups
         self.first = first if self.chooses else self._merged(shape, first.dtype)
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether there are two axes, of rows and of what is in each of them."""
+        return not self.chooses and len(self.groups) == 2
 
     def _merged(self, sizes: Sequence[int], dtype: int) -> Descriptor:
         return Descriptor.plain([prod(sizes[axis] for axis in group) for group in self.groups], dtype)
@@ -224,7 +237,7 @@ def _is_whole_or_number(sizes: Sequence[int], shape: Sequence[int]) -> bool:
     return tuple(sizes) == tuple(shape) or prod(sizes) == 1
 
 
-def _merged(shape: Sequence[int], operands: Sequence[Sequence[int]]) -> list[list[int]]:
+def merged_axes(shape: Sequence[int], operands: Sequence[Sequence[int]]) -> list[list[int]]:
     """Axes in groups along which every operand is whole, or every one of them has size 1."""
     groups: list[list[int]] = []
     last: tuple[bool, ...] | None = None

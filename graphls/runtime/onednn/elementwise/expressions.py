@@ -53,6 +53,7 @@ NAN_AS_NUMBER: Mapping[str, int] = {"relu": RELU, "exp": EXP}
 """Algorithms that make a number of nan, though of no number one that is below it."""
 
 BINARY: Mapping[str, int] = {"add": ADD, "sub": SUB, "mul": MUL, "div": DIV}
+SUMS = ("add", "sub")
 EXTREMES: Mapping[str, int] = {"maximum": MAX, "minimum": MIN}
 
 NAMES = frozenset((*FUNCTIONS, *NAN_AS_NUMBER, *BINARY, *EXTREMES, "neg", "relu_gradient"))
@@ -288,7 +289,7 @@ class _Expressions:
             scale = self._scale(name, factor)
             if scale is not None and (name == "mul" or factor is y) and value.type.shape == self.shape:
                 return self._times(value, scale)
-        if name in ("add", "sub"):
+        if name in SUMS:
             return self._sum(node)
         first, second = self._term(x), self._term(y)
         if second is not None and (first is None or self._is_whole(first) or not self._is_whole(second)):
@@ -368,18 +369,28 @@ class _Expressions:
     def _collect(
         self, value: Value, factor: float, terms: list[Term], computed: list[tuple[float, Value]]
     ) -> None:  # fmt: skip
-        """The operands of a sum, and the values that are computed, each with the factor 1 or -1."""
+        """The operands of a sum, and the values that are computed, each with the factor 1 or -1.
+
+        Those of a sum that is added come first, so that rounded + (x - x) is rounded.
+        """
         node = self.definer.get(value)
         name = node.primitive.name if node is not None else ""
-        if node is not None and name in ("add", "sub"):
-            self._collect(node.inputs[0], factor, terms, computed)
-            self._collect(node.inputs[1], factor if name == "add" else -factor, terms, computed)
+        if node is not None and name in SUMS:
+            first, second = node.inputs
+            if name == "add" and not self._is_sum(first) and self._is_sum(second):
+                first, second = second, first
+            self._collect(first, factor, terms, computed)
+            self._collect(second, factor if name == "add" else -factor, terms, computed)
             return
         term = self._term(value)
         if term is not None:
             terms.append(Term(term.value, term.scale.times(Scale(factor))))
         else:
             computed.append((factor, value))
+
+    def _is_sum(self, value: Value) -> bool:
+        name = self.definer[value].primitive.name if value in self.definer else ""
+        return name in SUMS
 
     def _place(self, term: Term) -> int:
         """Where an operand of a sum comes: the sooner, the harder its factor is to apply behind a kernel."""

@@ -17,7 +17,7 @@ from graphls.runtime.onednn.program.calls import View
 from graphls.runtime.onednn.program.program import Program
 from graphls.runtime.onednn.registry import rule
 
-REDUCE_MAX, REDUCE_SUM = 0x2FFF2, 0x2FFF4
+REDUCE_MAX, REDUCE_MIN, REDUCE_SUM = range(0x2FFF2, 0x2FFF5)
 
 MOST_SUMS = 64
 """Sums by which values are searched for nan and infinities; threads share them."""
@@ -77,7 +77,7 @@ def _by_column(program: Program, source: View, kind: Type, dtype: int) -> View:
 
 
 def by_row(program: Program, rows: View, algorithm: int, dtype: int) -> View:
-    """The sum or the greatest element of each row of a matrix, as a column of a dtype."""
+    """The sum, the greatest or the least element of each row of a matrix, as a column of a dtype."""
     count, size = rows.layout.shape
     column = Descriptor.plain((count, 1), dtype)
     if size == 1 and dtype == rows.layout.dtype:

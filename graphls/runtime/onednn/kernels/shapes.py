@@ -10,9 +10,10 @@ from itertools import chain
 import numpy as np
 
 from graphls.ir.graph import Node
-from graphls.ir.types import bfloat16
+from graphls.ir.types import bfloat16, float8_e8m0fnu
 from graphls.primitives.shape import cut
 from graphls.runtime.onednn.binding import DATA_TYPES, Descriptor, Primitive, Query, Role, handles
+from graphls.runtime.onednn.kernels.low_precision import MOST_CAST, cast_to_low, rounds
 from graphls.runtime.onednn.library import library
 from graphls.runtime.onednn.program.arena import Buffer
 from graphls.runtime.onednn.program.bound import Binding
@@ -69,9 +70,20 @@ def _reshape(program: Program, node: Node) -> None:
     program.alias(node.output, View(source.buffer, layout))
 
 
-@rule("cast", where=lambda node: node.inputs[0].type.dtype is not node.output.type.dtype)
+def _is_cast(node: Node) -> bool:
+    """Whether there is a kernel: none has numbers below the smallest normal ones of bfloat16."""
+    source, target = node.inputs[0].type.dtype, node.output.type.dtype
+    if target.is_low:
+        return (rounds(target) and node.attrs.get("saturate", True)) or node.output.type.size <= MOST_CAST
+    return source is not target and not (source is float8_e8m0fnu and target is bfloat16)
+
+
+@rule("cast", where=_is_cast)
 def _cast(program: Program, node: Node) -> None:
     """The same memory where the numbers are the same; else they are rounded, in whatever layout they have."""
+    if node.output.type.dtype.is_low:
+        cast_to_low(program, node)
+        return
     source, dtype = program.stored(node.inputs[0]), DATA_TYPES[node.output.type.dtype]
     if source.layout.dtype != dtype and node.output.type.dtype is bfloat16:
         rounded = program.written(node.output, source.layout.with_dtype(dtype))

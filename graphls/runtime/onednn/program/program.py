@@ -10,6 +10,7 @@ import numpy as np
 
 from graphls.ir.graph import Graph, Node, Value, Write, uses
 from graphls.ir.types import DType, Type, bfloat16, float32, int64
+from graphls.primitives.low_precision import in_float32
 from graphls.runtime.lowering.types import exchanged
 from graphls.runtime.onednn.binding import DATA_TYPES, Descriptor, Primitive, Role, row_major
 from graphls.runtime.onednn.elementwise.algorithms import MUL
@@ -75,6 +76,7 @@ class Program:
     sparse: set[Buffer]
     products: dict[tuple[float, tuple[Value, ...]], View]
     arrays: dict[bytes, View]
+    results: dict[object, View]
     layouts: dict[Value, Descriptor]
     node: Node | None
     _written: dict[Buffer, AnyCall]
@@ -109,7 +111,7 @@ class Program:
         """Begin without calls."""
         self.calls, self.node = [], None
         self.views, self.raw, self.constants, self.products = {}, {}, {}, {}
-        self.arrays, self.layouts, self.sparse, self._nodes = {}, {}, set(), {}
+        self.arrays, self.results, self.layouts, self.sparse, self._nodes = {}, {}, {}, set(), {}
         self._written, self._overwriting, self._leaving, self._rounded = {}, {}, None, set()
         self._shared = {}
 
@@ -139,7 +141,7 @@ class Program:
     @staticmethod
     def is_raw(kind: Type) -> bool:
         """Whether kernels read no values of a type."""
-        return kind.dtype not in COMPUTED
+        return not (kind.dtype in COMPUTED or kind.dtype.is_low)
 
     def _result(self, value: Value, layout: Descriptor | None = None) -> Buffer:
         """A buffer outside for a value, in row-major order or another layout: the one that it is in, or for a copy."""
@@ -333,7 +335,8 @@ class Program:
 
     def constant(self, value: Value, array: Array) -> None:
         """A value that is there before the first step."""
-        buffer = Buffer(value.type.nbytes, is_outside=True)
+        array = in_float32(array) if value.type.dtype.is_low else array
+        buffer = Buffer(array.nbytes, is_outside=True)
         self.place(value, buffer)
         self.constants[buffer] = array
 
@@ -357,6 +360,12 @@ class Program:
         buffer = Buffer(max(array.nbytes, LINE), is_outside=True)
         self.constants[buffer] = array
         return View(buffer, layout)
+
+    def once(self, key: object, computed: Callable[[], View]) -> View:
+        """A view that several nodes read, with the calls that it needs where it is asked for first."""
+        if key not in self.results:
+            self.results[key] = computed()
+        return self.results[key]
 
     def shared(self, array: Array, layout: Descriptor) -> View:
         """An array that is there before the first step, once for all that ask for its bytes."""

@@ -1,0 +1,160 @@
+"""Scales of low precision, from absolute maxima and states: few numbers, which NumPy computes to the last bit."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from graphls.ir.graph import Node, Value, uses
+from graphls.ir.types import TOKEN, float16
+from graphls.runtime.lowering.types import held
+from graphls.runtime.onednn.numpy_nodes import Arrays, OnArrays, function_of
+from graphls.runtime.onednn.program.arena import Buffer
+from graphls.runtime.onednn.program.program import Group, Program
+
+SCALED = ("quantize", "dequantize")
+"""Primitives whose second operand is a scale."""
+MOST_OTHERS = 1 << 14
+"""The most elements of what scales are computed from besides maxima, such as a history of these."""
+
+
+def scales(nodes: Sequence[Node], results: Collection[Value], definer: Mapping[Value, Node]) -> Iterator[Group]:
+    """The groups of nodes that compute scales, those that depend on each other in one.
+
+    The reciprocal of oneDNN times a number is not their quotient to the last bit, as that of every other engine is.
+    """
+    if {node.primitive.name for node in nodes}.isdisjoint(("absolute_maximum", *SCALED)):
+        return
+    members = _members(nodes, definer)
+    leaving, readers = {*results}, defaultdict[Value, list[Node]](list)
+    for node in nodes:
+        for value in uses(node):
+            readers[value].append(node)
+    for several in _together(nodes, members, definer):
+        inner = {*several}
+        outputs = tuple(
+            v for node in several for v in node.outputs
+            if v in leaving or any(reader not in inner for reader in readers.get(v, ()))
+        )  # fmt: skip
+        own = {v for node in several for v in node.outputs}
+        inputs = dict.fromkeys(v for node in several for v in node.inputs if v not in own)
+        if outputs:
+            yield Group(tuple(several), tuple(inputs), outputs, partial(emit_numpy, several, outputs))
+
+
+def _members(nodes: Sequence[Node], definer: Mapping[Value, Node]) -> set[Node]:
+    """The nodes behind maxima, and those before the scale of a rounding."""
+    members: set[Node] = set()
+    maxima = {node.output for node in nodes if node.primitive.name == "absolute_maximum"}
+    behind = set(maxima)
+    for node in nodes:
+        is_behind = any(v in behind for v in node.inputs)
+        if is_behind and _is_small(node) and all(v in behind or _is_there(v, definer) for v in node.inputs):
+            members.add(node)
+            behind.update(node.outputs)
+    names = [node.primitive.name for node in nodes]
+    waiting = [node.inputs[1] for node, name in zip(nodes, names, strict=True) if name in SCALED]
+    while waiting:
+        maker = definer.get(waiting.pop())
+        if maker is not None and maker not in members and maker.inputs and _is_small(maker):
+            members.add(maker)
+            waiting.extend(maker.inputs)
+    return members
+
+
+def _is_there(value: Value, definer: Mapping[Value, Node]) -> bool:
+    """Whether a value of few numbers is there before the first call."""
+    is_first = value not in definer or definer[value].primitive.is_constant
+    return is_first and value.type != TOKEN and value.type.size <= MOST_OTHERS
+
+
+def _is_small(node: Node) -> bool:
+    """Whether a node has no more results than operands, and NumPy computes it."""
+    does, values = node.primitive, (*node.inputs, *node.outputs)
+    is_apart = node.regions or does.on_host or does.calls_python or does.has_effect or does.is_collective
+    is_apart = is_apart or does.is_check or does.name in ("absolute_maximum", *SCALED)
+    if is_apart or any(v.type == TOKEN or v.type.stacked or v.type.dtype is float16 for v in values):
+        return False
+    return 0 < sum(v.type.size for v in node.outputs) <= sum(v.type.size for v in node.inputs)
+
+
+def _together(
+    nodes: Sequence[Node], members: set[Node], definer: Mapping[Value, Node]
+) -> Iterator[list[Node]]:  # fmt: skip
+    """The members that depend on each other, without those that wait for others by way of what is no member."""
+    levels: dict[Value, int] = {}
+    groups: dict[Node, Node] = {}
+    for node in nodes:
+        inputs = [v for v in node.inputs if v in definer]
+        leaves = any(definer[v] in members for v in inputs) and node not in members
+        level = max((levels[v] for v in inputs), default=0) + leaves
+        levels.update(dict.fromkeys(node.outputs, level))
+        if node not in members:
+            continue
+        groups[node] = node
+        for v in inputs:
+            maker = definer[v]
+            if maker in members and levels[v] == level and (maker.phase == "update") == (node.phase == "update"):
+                _join(groups, maker, node)
+    together: dict[Node, list[Node]] = defaultdict(list)
+    for node in nodes:
+        if node in members:
+            together[_root(groups, node)].append(node)
+    yield from together.values()
+
+
+def _root(groups: Mapping[Node, Node], node: Node) -> Node:
+    while groups[node] is not node:
+        node = groups[node]
+    return node
+
+
+def _join(groups: dict[Node, Node], one: Node, other: Node) -> None:
+    groups[_root(groups, other)] = _root(groups, one)
+
+
+def emit_numpy(nodes: Sequence[Node], outputs: Sequence[Value], program: Program) -> None:
+    """Append one call of NumPy for nodes, which gives some of their results."""
+    own = {v for node in nodes for v in node.outputs}
+    reads = {v: program.memory_of(v) for node in nodes for v in node.inputs if v not in own}
+    for value in outputs:
+        program.place(value, Buffer(held(value.type).nbytes))
+    program.append(Scales(nodes, reads, {v: program.memory_of(v) for v in outputs}))
+
+
+@dataclass(eq=False)
+class Scales(OnArrays):
+    """Nodes that NumPy computes one behind the other; results of low dtypes are float32 for others."""
+
+    nodes: Sequence[Node]
+    operands: Mapping[Value, Buffer]
+    results: Mapping[Value, Buffer]
+    kind = "scales"
+
+    def __post_init__(self) -> None:
+        self.node = self.nodes[-1]
+        self.reads, self.writes = [*dict.fromkeys(self.operands.values())], [*self.results.values()]
+
+    def bound(self, binding: Arrays) -> partial[Any]:
+        """The call on the arrays of a binding."""
+        buffers = {**self.operands, **self.results}
+        arrays: dict[Value, Any] = {v: binding.array(buffer, held(v.type)) for v, buffer in buffers.items()}
+        for node in self.nodes:
+            for v in node.outputs:
+                if v not in arrays:
+                    arrays[v] = np.empty(v.type.shape, held(v.type).dtype.numpy)
+        functions = [
+            function_of(node)(node, [arrays[v] for v in node.inputs], [arrays[v] for v in node.outputs])
+            for node in self.nodes
+        ]  # fmt: skip
+        return partial(_run, functions)
+
+
+def _run(functions: Sequence[Callable[[], object]]) -> None:
+    for function in functions:
+        function()
