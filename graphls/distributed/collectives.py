@@ -36,9 +36,25 @@ def all_reduce_into(group: Group, flat: Array, result: Array, op: str, arrays: S
     what = described("all_reduce", arrays or [flat], _by(op))
     if is_half(flat):
         _half_reduce_into(group, flat, result, op, what)
+    elif op in ("max", "min") and flat.dtype.kind == "f":
+        keys = _keys(flat, op)
+        communicate(group, what, lambda: group.comm.Iallreduce(in_place(), keys, _operation(op)))
+        result[...] = _turned(keys).view(flat.dtype)
     else:
         sent = in_place() if flat is result else flat
         communicate(group, what, lambda: group.comm.Iallreduce(sent, result, _operation(op)))
+
+
+def _keys(flat: Array, op: str) -> Array:
+    """Integers in the order of floats, with nan beyond all others, as MPI loses those by the order of ranks."""
+    beyond = np.copysign(np.array(np.nan, flat.dtype), 1 if op == "max" else -1)
+    return _turned(np.where(np.isnan(flat), beyond, flat).view(f"i{flat.itemsize}"))
+
+
+def _turned(keys: Array) -> Array:
+    """Bits of floats as integers in their order, or the other way: all but the sign of negative ones are inverted."""
+    turned: Array = keys ^ (keys >> keys.itemsize * 8 - 1 & np.iinfo(keys.dtype).max)
+    return turned
 
 
 def _by(op: str) -> str:

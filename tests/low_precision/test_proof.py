@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from graphls import amp
+from graphls.ir import parse
 from graphls.ir.build import Builder, Names
 from graphls.ir.errors import VerifyError
 from graphls.ir.graph import Graph, Node, Value, Write
@@ -124,6 +125,28 @@ def test_a_state_that_is_written_before_any_maximum_is_refused() -> None:
     writes = tuple(replace(w, value=constant) if w.state.name == "0.input_scale" else w for w in graph.writes)
     with pytest.raises(VerifyError, match="whose maximum it is not written from"):
         verify_low_precision(graph.replace(writes=writes), dict.fromkeys(SCOPES, RECIPES["delayed"]))
+
+
+ON_RANKS = """
+graph @product(%x: f32[2,2], %y: f32[2,2]) {
+  %m = absolute_maximum(%x) {block=[0, 0]} : f32[1,1]  // forward fc
+  %n = absolute_maximum(%y) {block=[0, 0]} : f32[1,1]  // forward fc
+  %t, %a, %b = all_reduce(%m, %n) {op="max", group="world", ranks=2} : token, f32[1,1], f32[1,1]  // forward fc
+  %q = quantize(%x, %a) {dtype=f8e4m3fn, block=[0, 0]} : f8e4m3fn[2,2]  // forward fc
+  %r = quantize(%y, %b) {dtype=f8e4m3fn, block=[0, 0]} : f8e4m3fn[2,2]  // forward fc
+  %d = dequantize(%q, %a) {dtype=f32, block=[0, 0]} : f32[2,2]  // forward fc
+  %e = dequantize(%r, %b) {dtype=f32, block=[0, 0]} : f32[2,2]  // forward fc
+  %p = matmul(%d, %e) : f32[2,2]  // forward fc
+  return %p
+}
+"""
+
+
+def test_maxima_that_travel_together_stay_apart() -> None:
+    recipes = {"fc": RECIPES["current"]}
+    verify_low_precision(parse(ON_RANKS), recipes)
+    with pytest.raises(VerifyError, match="the scale of %x comes neither from its maximum nor from a state"):
+        verify_low_precision(parse(ON_RANKS.replace("quantize(%x, %a)", "quantize(%x, %b)")), recipes)
 
 
 def test_nothing_is_asked_of_other_cells() -> None:

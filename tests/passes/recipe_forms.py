@@ -14,6 +14,7 @@ from graphls.ir.build import substitute
 from graphls.ir.graph import Graph
 from graphls.ir.types import float32, type_of
 from graphls.passes.precision.forms import Form
+from graphls.passes.precision.scales import absolute_maximum
 
 
 class Rounded(NamedTuple):
@@ -36,6 +37,10 @@ class Extra:
 
     states: Mapping[str, Value] = field(default_factory=dict)
     drawn: list[Value] = field(default_factory=list)
+    e: Builder = field(default_factory=lambda: Builder(Names(["x"])))
+
+    def absolute_maximum(self, x: Value) -> Value:
+        return absolute_maximum(self.e, x, (0,) * x.rank)
 
     def uniform(self, kind: Type) -> Value:
         self.drawn.append(Value(f"uniform_{len(self.drawn)}", Type(float32, kind.shape)))
@@ -44,9 +49,10 @@ class Extra:
 
 def graph_of(form: Form, kind: Type) -> Graph:
     """A graph of the form on a type, with its states; its outputs are those of Rounded."""
-    x, e = Value("x", kind), Builder(Names(["x"]))
+    x = Value("x", kind)
     states = {name: Value(name, type_of(array), is_state=True) for name, array in form.states.items()}
     extra = Extra(states)
+    e = extra.e
     numbers = form.rounded(e, x, extra)
     last = e.nodes[-1] if e.nodes[-1].primitive.name == "dequantize" else e.nodes[-2]
     first = next((node for node in e.nodes if node.primitive.name == "quantize"), last)

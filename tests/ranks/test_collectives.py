@@ -270,9 +270,20 @@ OTHER_WAYS = """
         assert told in caught(lambda: broadcast_parameters(its if RANK else mine))
 """
 
+NOT_A_NUMBER = """
+    for kind in (np.float16, np.float32, np.float64):
+        columns = [[np.nan, 1, -np.inf, -2, 0, 3], [1, -np.nan, np.inf, -3, 5, 2]]
+        x = np.array(columns[RANK], kind)
+        for op, expected in ("max", [np.nan, np.nan, np.inf, -2, 5, 3]), ("min", [np.nan, np.nan, -np.inf, -3, 0, 2]):
+            total = collectives.AllReduce(op)(gl.Tensor(x)).asnumpy()
+            assert total.dtype == kind
+            np.testing.assert_array_equal(total, expected)
+    print("right")
+"""
+
 TWO_RANKS = {
     "at_once": AT_ONCE, "differentiated": DIFFERENTIATED, "points": POINTS, "groups": GROUPS, "measured": MEASURED,
-    "other_ways": OTHER_WAYS,
+    "other_ways": OTHER_WAYS, "not_a_number": NOT_A_NUMBER,
 }  # fmt: skip
 
 
@@ -281,7 +292,7 @@ def test_two_ranks(two_ranks: Ran) -> None:
     """At once, in a step and in NumPy, differentiated, from one to another, in groups; and the network measured."""
     found = two_ranks.found
     assert found["at_once"] == [f"0 {BOTH} [10,12] {REST}", f"1 {BOTH} [14,16] {REST}"]
-    assert found["differentiated"] == ["right"] * 2
+    assert found["not_a_number"] == found["differentiated"] == ["right"] * 2
     assert found["points"] == ["0 [7] [2] [3] [0, 1]", "1 [1.5, 2.5] [2] [0] [0, 1]"]
     assert found["groups"] == [
         f"0 ([3.0], 1) [0] (2, 2) 1 none {GONE}",

@@ -1,4 +1,4 @@
-"""Delayed scaling on ranks has one maximum for all, that of the joined batch."""
+"""Recipes on ranks have one maximum of a tensor for all, that of the joined batch."""
 
 from __future__ import annotations
 
@@ -43,7 +43,50 @@ PROGRAM = """
         print(scaled, skipped > 0, [s.tobytes().hex() for s in scales])
 """
 
-TWO_RANKS = {"recipes": PROGRAM}
+OF_THIS_STEP = """
+    from dataclasses import dataclass
+
+    random = np.random.default_rng(0)
+    X = random.standard_normal((32, 24)).astype(np.float32) * np.linspace(1, 3, 32, dtype=np.float32)[:, None]
+    LABELS = random.integers(0, 5, 32).astype(np.int32)
+    rows = slice(RANK * 32 // SIZE, (RANK + 1) * 32 // SIZE)
+
+    @dataclass(frozen=True)
+    class Own(gl.amp.Form):
+        def rounded(self, e, x, more):
+            return e.minimum(x, e.cast(e.mul(more.absolute_maximum(x), 0.5), dtype=x.dtype))
+
+    class Halves(gl.amp.Recipe):
+        def form(self, role, product, kind, axes):
+            return Own()
+
+    def start(mode, recipe, x, labels):
+        set_auto_parallel_context(parallel_mode=mode, gradients_mean=True)
+        gl.set_seed(3)
+        net = nn.SequentialCell(nn.Dense(24, 32), nn.ReLU(), nn.Dense(32, 5))
+        gl.amp.auto_mixed_precision(net, recipe)
+        loss = nn.WithLossCell(net, nn.SoftmaxCrossEntropyWithLogits(sparse=True, reduction="mean"))
+        optimizer = nn.Momentum(net.trainable_params(), 0.1, 0.9)
+        return gl.compile(nn.TrainOneStepCell(loss, optimizer).set_train(), x, labels)
+
+    def scales(step, x, labels):
+        # a rank's loss is the mean of its rows, so that gradients of these are SIZE times as large
+        factors = {"gradient": SIZE if len(x) < 32 else 1}
+        tensors = step.explain_precision(x, labels).tensors
+        return sorted((t.place, t.role, t.scales[0] * factors.get(t.role, 1)) for t in tensors)
+
+    for recipe in (gl.amp.CurrentScaling(), gl.amp.NVFP4(False, False), Halves()):
+        own, all_rows = (X[rows], LABELS[rows]), (X, LABELS)
+        ranks, one = start("data_parallel", recipe, *own), start("stand_alone", recipe, *all_rows)
+        if isinstance(recipe, gl.amp.CurrentScaling):
+            assert scales(ranks, *own) == scales(one, *all_rows)
+        totals = [float(collectives.AllReduce()(ranks(*own)).asnumpy()) / SIZE for _ in range(4)]
+        assert np.allclose(totals, [float(one(*all_rows).asnumpy()) for _ in range(4)], rtol=1e-6), (recipe, totals)
+        communications = [n for n in ranks.graph.nodes if n.primitive.is_collective and n.attrs.get("op") == "max"]
+        print(RANK, len(communications), [len(n.inputs) for n in communications])
+"""
+
+TWO_RANKS = {"recipes": PROGRAM, "recipes_of_this_step": OF_THIS_STEP}
 
 
 @needs_ranks
@@ -53,3 +96,10 @@ def test_ranks_have_one_maximum(two_ranks: Ran) -> None:
     assert len(lines) == 4
     assert len(set(lines)) == 2, "to the bit the same scales on all ranks"
     assert [line.split()[:2] for line in lines[::2]] == [["False", "False"], ["True", "True"]]
+
+
+@needs_ranks
+def test_maxima_of_this_step_are_those_of_all_ranks(two_ranks: Ran) -> None:
+    """Losses and scales are those of one process, also by a form of one's own; a layer communicates twice in a step."""
+    sizes = "[1, 1, 1, 1]", "[1, 1, 1, 1]", "[1, 1, 2, 2]"
+    assert two_ranks.found["recipes_of_this_step"] == [f"{rank} 4 {size}" for rank in (0, 1) for size in sizes]

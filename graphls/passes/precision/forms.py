@@ -35,11 +35,16 @@ Array = np.ndarray[Any, Any]
 
 
 class More(Protocol):
-    """What a form reads besides the tensor: its states by name, and random numbers."""
+    """What a form reads besides the tensor: its states by name, its maximum on all ranks, and random numbers."""
 
     @property
     def states(self) -> Mapping[str, Value]:
         """The states of this tensor."""
+        ...
+
+    def absolute_maximum(self, x: Value) -> Value:
+        """The float32 absolute maximum of all elements of a value, with as many axes; the same on all ranks that train.
+        """
         ...
 
     def uniform(self, kind: Type) -> Value:
@@ -104,10 +109,9 @@ class CurrentForm(Form):
     is_whole: ClassVar[bool] = True
 
     def rounded(self, e: Builder, x: Value, more: More) -> Value:
-        block = (0,) * x.rank
-        maximum = absolute_maximum(e, x, block)
+        maximum = more.absolute_maximum(x)
         scale = current_scale(e, maximum, self.dtype, LARGEST, self.power_of_two)
-        return _through(e, x, self.dtype, block, scale, inverse(e, scale, maximum))
+        return _through(e, x, self.dtype, (0,) * x.rank, scale, inverse(e, scale, maximum))
 
 
 @dataclass(frozen=True)
@@ -235,17 +239,19 @@ class NVFP4Form(Form):
         y = x
         if self.hadamard_axis is not None:
             y = transformed(e, e.cast(x, dtype=float32) if x.dtype.is_half else x, self.hadamard_axis)
-        scale, inverse_scale = self._scales(e, y)
+        scale, inverse_scale = self._scales(e, y, more.absolute_maximum(y))
         if not self.is_stochastic:
             return _through(e, y, float4_e2m1fn, self.block, scale, inverse_scale, x.dtype)
         product, random = scaled(e, y, scale, self.block), more.uniform(y.type)
         low = e.round_stochastically(product, random, dtype=float4_e2m1fn)
         return _back(e, low, inverse_scale, self.block, x.dtype)
 
-    def _scales(self, e: Builder, x: Value) -> tuple[Value, Value]:
-        """The multipliers of the blocks, and their inverses: in the words of the paper, s_enc,b and s_dec,b * s_dec."""
+    def _scales(self, e: Builder, x: Value, tensor: Value) -> tuple[Value, Value]:
+        """The multipliers of the blocks, and their inverses: in the words of the paper, s_enc,b and s_dec,b * s_dec.
+
+        `tensor` is the maximum of the tensor.
+        """
         least, most = largest_number(float4_e2m1fn), largest_number(float8_e4m3fn)
-        tensor = absolute_maximum(e, x, (0,) * x.rank)
         encoding = e.minimum(e.div(least * most, tensor), LARGEST)
         encoding = e.where(e.equal(encoding, 0.0), e.constant(1, float32), encoding)
         decoding = inverse(e, encoding, tensor)

@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 
 from graphls.base.errors import GraphValueError
 from graphls.ir.build import Builder
-from graphls.ir.graph import Graph, Node, Value, Write, uses, walk
+from graphls.ir.graph import Graph, Node, Value, Write, in_order, uses, walk
 from graphls.ir.types import Type, float32, int64, type_of
 from graphls.passes.adapters.weights import matches
 from graphls.passes.manager import register_pass
 from graphls.passes.precision.forms import Form
 from graphls.passes.precision.recipes import RECIPES, Recipe
+from graphls.passes.precision.scales import absolute_maximum
 from graphls.passes.rewriter import Rewriter
 
 RANDOM = "random_state"
@@ -57,7 +58,10 @@ class LowPrecision:
     States of a form, such as the history of maxima of delayed scaling, are read where their values are rounded, and
     written in steps that have a backward and no overflow. A product in a branch or a loop cannot write them: it reads
     those of a tensor of the cell outside, as where a forward runs again, or takes the scale from the tensor itself. A
-    maximum that is not finite counts as 0. Ranks that reduce gradients have one maximum for all.
+    maximum that is not finite counts as 0.
+
+    Where ranks reduce gradients, the maximum of a complete input or gradient is the greatest of all ranks; a weight is
+    the same on all of them. Those of branches and loops, in which nothing communicates, are those of each rank.
 
     Raises GraphValueError for the name of a recipe that there is not.
     """
@@ -100,10 +104,16 @@ class _Tensor:
 
 
 class More:
-    """What forms need besides the value: the states of the tensor, and random numbers."""
+    """What forms need besides the value: the states of the tensor, its maximum on all ranks, and random numbers."""
 
-    def __init__(self, rewriting: _LowPrecision, states: Mapping[str, Value]) -> None:
-        self.rewriting, self.states = rewriting, states
+    def __init__(self, rewriting: _LowPrecision, role: str, states: Mapping[str, Value]) -> None:
+        self.rewriting, self.role, self.states = rewriting, role, states
+
+    def absolute_maximum(self, x: Value) -> Value:
+        """The float32 absolute maximum of all elements, the greatest of all ranks where these have other elements."""
+        e = self.rewriting.e
+        own = absolute_maximum(e, x, (0,) * x.rank)
+        return own if self.role == "weight" else self.rewriting.of_all_ranks(e, [own], bucket=(1,))[0]
 
     def uniform(self, kind: Type) -> Value:
         """Float32 numbers in [0, 1) of that shape, which differ in every step."""
@@ -124,6 +134,7 @@ class _LowPrecision(Rewriter):
         self.added: list[Value] = []
         self.tensors: dict[tuple[str, str], _Tensor] = {}
         self.flags: list[Value] = []
+        self.ranks = _ranks(graph)
 
     def run(self) -> Graph:
         trains = any(_starts_backward(node) for node in self.graph.nodes)
@@ -131,7 +142,9 @@ class _LowPrecision(Rewriter):
         tail = Builder(self.names)
         writes = [*self.random_write(tail), *(self.writes(tail) if trains else ())]
         states = (*graph.states, *self.added)
-        return graph.replace(nodes=(*graph.nodes, *tail.nodes), states=states, writes=(*graph.writes, *writes))
+        nodes = (*graph.nodes, *tail.nodes)
+        nodes = in_order(nodes) if self.ranks else nodes  # so that all ranks communicate in one order
+        return graph.replace(nodes=nodes, states=states, writes=(*graph.writes, *writes))
 
     def block(self, nodes: Iterable[Node]) -> tuple[Node, ...]:
         self.depth += 1
@@ -222,17 +235,18 @@ class _LowPrecision(Rewriter):
         """The rounded value; a form of the whole tensor rounds the tensor behind the nodes that move it."""
         mover = self.mover(value) if form.is_whole else None
         if mover is None:
-            return self.remember(value, form, self.rounded_by(form, value, self.tensor(cell, node, role, form)))
+            tensor = self.tensor(cell, node, role, form)
+            return self.remember(value, form, self.rounded_by(form, value, role, tensor))
         source = self.seen(mover.inputs[0], form) or self.through(cell, node, mover.inputs[0], role, form)
         (result,) = self.e.emit(mover.primitive, (source,), mover.attrs, after=mover.after, name=value.name)
         return self.remember(value, form, result)
 
-    def rounded_by(self, form: Form, value: Value, tensor: _Tensor | None) -> Value:
+    def rounded_by(self, form: Form, value: Value, role: str, tensor: _Tensor | None) -> Value:
         """The rounded value; where the form has states, the maximum of the value is for their next ones."""
         if tensor is None:
-            return form.rounded(self.e, value, More(self, {}))
+            return form.rounded(self.e, value, More(self, role, {}))
         start = len(self.e.nodes)
-        result = form.rounded(self.e, value, More(self, tensor.states))
+        result = form.rounded(self.e, value, More(self, role, tensor.states))
         if self.depth > 1:  # a second run of what has been measured outside
             return result
         measured = [n for n in self.e.nodes[start:] if n.primitive.name == "absolute_maximum" and n.inputs[0] is value]
@@ -277,13 +291,11 @@ class _LowPrecision(Rewriter):
             for name, value in new.items():
                 yield Write(tensor.states[name], self.unless_skipped(e, tensor.states[name], value))
 
-    def of_all_ranks(self, e: Builder, maxima: list[Value]) -> Sequence[Value]:
-        """The maxima on all ranks where these reduce gradients, in one communication."""
-        reduced = next((node for node in walk(self.graph) if node.primitive.is_collective), None)
-        if reduced is None or not maxima:
+    def of_all_ranks(self, e: Builder, maxima: list[Value], **bucket: tuple[int, ...]) -> Sequence[Value]:
+        """The greatest of each maximum on all ranks, in one communication; in branches and loops those of this rank."""
+        if not self.ranks or not maxima or self.depth > 1:
             return maxima
-        group = {name: reduced.attrs[name] for name in ("group", "ranks")}
-        return e.emit("all_reduce", maxima, {"op": "max", **group})[1:]
+        return e.emit("all_reduce", maxima, {"op": "max", **self.ranks, **bucket})[1:]
 
     def unless_skipped(self, e: Builder, old: Value, new: Value) -> Value:
         """The new state, or the old one in a step that an overflow skips."""
@@ -305,6 +317,13 @@ class _LowPrecision(Rewriter):
             return
         e.phase = "update"
         yield Write(state, e.add(state, e.constant([0, 1], int64)))
+
+
+def _ranks(graph: Graph) -> Mapping[str, Any]:
+    """The group of ranks that reduces gradients, and their number, as attributes; none where nothing is reduced."""
+    reduced = [node for node in walk(graph) if node.primitive.is_collective and node.phase == "backward"]
+    largest = max(reduced, key=lambda node: node.attrs["ranks"], default=None)
+    return {} if largest is None else {name: largest.attrs[name] for name in ("group", "ranks")}
 
 
 def _greatest(e: Builder, tensor: _Tensor) -> Value:

@@ -140,6 +140,8 @@ class _Proof:
                 states.add(value)
             elif maker is not None and maker.primitive.name == "absolute_maximum":
                 measured.add(maker.inputs[0])
+            elif maker is not None and maker.primitive.is_collective:
+                left += _reduced(maker, value)
             elif maker is not None and not maker.primitive.is_check:
                 left += uses(maker)
         return states, measured
@@ -154,3 +156,9 @@ class _Proof:
 def _moves(node: Node) -> bool:
     """Whether a node has the numbers of its one operand, moved or in another dtype."""
     return node.primitive.is_transparent and len(node.inputs) == 1
+
+
+def _reduced(node: Node, value: Value) -> tuple[Value, ...]:
+    """The operands of a collective that one of its results, after the token, comes from: its own alone, of several."""
+    results = node.outputs[1:]
+    return (node.inputs[results.index(value)],) if len(results) == len(node.inputs) else node.inputs
