@@ -124,6 +124,9 @@ class Operation:
     the 16-bit values themselves.
     """
 
+    native_low: bool = False
+    """Whether the ONNX rule sees low dtypes themselves where the model has tensors of them, else float32."""
+
     lowered_at: tuple[str, ...] = ()
     """The levels of mixed precision that compute it in 16 bits, in any cell."""
 

@@ -47,6 +47,7 @@ class Cast(Primitive):
     """
 
     half = "native"
+    native_low = True
     flops_per_element = 0
     is_transparent = True
     integer_gradient = "whole"

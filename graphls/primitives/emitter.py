@@ -174,8 +174,8 @@ class Emitter(Protocol):
     ) -> tuple[str, ...]:
         """Append an operator with several results; returns their names."""
 
-    def cast(self, name: str, dtype: DType) -> str:
-        """The tensor in another dtype."""
+    def cast(self, name: str, dtype: DType, saturate: bool = True) -> str:
+        """The tensor in another dtype; `saturate` is of casts to low dtypes."""
 
     def const(self, value: Any, dtype: DType | None = None) -> str:
         """A constant array or number; equal constants are stored once."""

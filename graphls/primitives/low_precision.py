@@ -1,7 +1,8 @@
 """Rounding to dtypes of eight bits and fewer: ranges, and the rule in arithmetic of wider floats for ONNX.
 
 A model holds numbers of a low dtype as float32. ONNX's Cast to float8 is no help: few runtimes have all kernels of it,
-ONNX Runtime (1.32) none for float4, and those that it has take three times as long as this arithmetic on a CPU.
+ONNX Runtime (1.32) none for float4, and those that it has take three times as long as this arithmetic on a CPU. A model
+for other tools may have the Cast (`Target.native_low`).
 """
 
 from __future__ import annotations
@@ -124,7 +125,9 @@ def _rounded_by_library(x: Array, dtype: DType, saturate: bool) -> Array:
 
 
 def rounded(e: Emitter, x: str, dtype: DType, saturate: bool) -> str:
-    """Numbers of float32 rounded to those of a low dtype, in float32."""
+    """Numbers of float32 rounded to those of a low dtype, in the dtype in which the result is computed."""
+    if e.out_types[0].dtype is dtype:
+        return e.cast(x, dtype, saturate)
     form = FORMATS[dtype]
     if not form.is_signed:
         return _as_powers(e, x, form, saturate)

@@ -88,6 +88,16 @@ class Blocks:
         return tuple(i for i, (n, scales) in enumerate(wide) if n != scales)
 
     @property
+    def long_axes(self) -> tuple[int, ...]:
+        """The axes along which blocks have several elements."""
+        return tuple(axis for axis, (count, n) in enumerate(zip(self.counts, self.shape, strict=True)) if count != n)
+
+    @property
+    def is_one(self) -> bool:
+        """Whether one block has all elements."""
+        return set(self.counts) <= {1}
+
+    @property
     def are_split(self) -> bool:
         """Whether the parts have other axes than the array."""
         return len(self.parts) > len(self.shape)
@@ -217,7 +227,7 @@ class Quantize(Primitive):
     product. The cast is a saturating one (see `cast`). No gradient passes through a low dtype.
     """
 
-    takes_low = True
+    takes_low = native_low = True
     samples = (
         sample(f32(4, 6), f32(1, 1), gradient=False, dtype=float8_e4m3fn, block=(0, 0)),
         sample(f32(4, 6), f32(4, 1), gradient=False, dtype=float8_e5m2, block=(1, 0)),
@@ -259,7 +269,7 @@ class Dequantize(Primitive):
     passes through a low dtype.
     """
 
-    takes_low = True
+    takes_low = native_low = True
     samples = (
         sample(of(float8_e4m3fn, 4, 6), f32(1, 1), gradient=False, dtype=float32, block=(0, 0)),
         sample(of(float8_e5m2, 4, 6), f32(4, 1), gradient=False, dtype=float16, block=(1, 0)),
@@ -282,9 +292,20 @@ class Dequantize(Primitive):
         return _times_scales(q, scale, Blocks(q.shape, block))
 
     def onnx(self, e: Emitter, q: str, scale: str, dtype: DType, block: Block) -> str:
-        product = _times_scales_in_onnx(e, q, scale, Blocks(e.in_types[0].shape, block))
-        computed = e.out_types[0].dtype
+        blocks, computed = Blocks(e.in_types[0].shape, block), e.out_types[0].dtype
+        is_linear = e.in_types[0].dtype.is_low and (blocks.is_one or len(blocks.long_axes) < 2)
+        product = (_dequantized_linearly if is_linear else _times_scales_in_onnx)(e, q, scale, blocks)
         return product if computed is float32 else e.cast(product, computed)
+
+
+def _dequantized_linearly(e: Emitter, q: str, scale: str, blocks: Blocks) -> str:
+    """A low tensor times one scale, or one for each block along an axis, by the operator that ONNX has for it."""
+    scale = scale if e.in_types[1].dtype is float32 else e.cast(scale, float32)
+    if blocks.is_one:
+        return e.operator("DequantizeLinear", [q, reshaped(e, scale, ())])
+    (axis,) = blocks.long_axes or (0,)
+    n = blocks.shape[axis]
+    return e.operator("DequantizeLinear", [q, scale], {"axis": axis, "block_size": min(blocks.block[axis] or n, n)})
 
 
 def _check_scale(name: str, x: Type, scale: Type, block: Block) -> None:

@@ -27,6 +27,7 @@ class RoundStochastically(Primitive):
     """
 
     half = "native"
+    native_low = True
     flops_per_element = 8
     elementwise = True
     samples = (
@@ -79,4 +80,5 @@ class RoundStochastically(Primitive):
             is_up = e.Less(random, e.Sub(e.Sub(shares, lower), e.const(HALF)))
             return e.Mul(e.Add(lower, e.cast(is_up, float32)), unit)
 
-        return with_signs(e, x, form, form.most, at_random)
+        nearer = with_signs(e, x, form, form.most, at_random)
+        return e.cast(nearer, dtype) if e.out_types[0].dtype is dtype else nearer

@@ -175,18 +175,22 @@ class Compiled(Dependent):
 
         return step_model.complete_model(self._step)
 
-    def save(self, path: str | os.PathLike[str], opset: int | None = None) -> None:
+    def save(self, path: str | os.PathLike[str], opset: int | None = None, native_low: bool = False) -> None:
         """Write the ONNX model to a file, at once or not at all; raises GraphFileError where it cannot be written.
 
         `opset` is the version of the operators of ONNX, 17 to 25: by default the one that the session runs, which is
         the best of the runtime at hand. Constants that a file of 2 GiB does not hold are written beside it, to a file
         with `.data` behind the name. Raises GraphValueError for another opset.
 
+        With `native_low`, tensors that are rounded to float8 and float4 have ONNX's types for these, for viewers and
+        other tools, in place of float32 with the same numbers, which any runtime has kernels for. By default the opset
+        is then the first, from 21 on, that has all of these types: 23 has float4_e2m1fn, 24 has float8_e8m0fnu.
+
         Raises GraphTypeError for a file that is neither a string nor a path.
         """
         from graphls.step.export import step_model
 
-        step_model.save(self._step, as_path(path), opset)
+        step_model.save(self._step, as_path(path), opset, native_low)
 
     def export(
         self, directory: str | os.PathLike[str], *, inputs: Sequence[str] | None = None,

@@ -50,6 +50,7 @@ def test_the_facts_of_the_primitives_that_there_are() -> None:
     assert with_fact("is_view") == {"check_labels", "custom_gradient", "depend", "reshape", "shard", "stop_gradient"}
     views = with_fact("is_view") - {"custom_gradient"}
     assert with_fact("moves") == views | {"broadcast_to", "reverse", "transpose"}
+    assert with_fact("native_low") == {"cast", "dequantize", "quantize", "round_stochastically"}
     assert with_fact("is_transparent") == with_fact("moves") | {"cast"}
     assert with_fact("selects") == with_fact("is_transparent") | {"slice"}
     assert {each.name: each.factors for each in operations() if len(each.factors) > 1} == {"mul": (0, 1)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from onnx import GraphProto, ModelProto
@@ -42,16 +42,17 @@ class Lowered(Ports):
 
 def lower(
     graph: Graph, *, device: str = "cpu", kernel_is_right: KernelCheck = trust_kernels, opset: int | None = None,
-    runtime: str | None = None, target: Target | None = None,
+    runtime: str | None = None, target: Target | None = None, native_low: bool = False,
 ) -> Lowered:  # fmt: skip
     """Lower a verified graph that has no gradient nodes for a device of ONNX Runtime, "cpu" or "cuda", or a `target`.
 
     `Target` describes the differences of devices. An operator is composed of others if `kernel_is_right` is False for
     it. The model is for a version of ONNX Runtime, `runtime`, by default for all of them, and at the best opset for it
-    or at another one. Raises GraphValueError for an unsupported opset and, with the user's line, for a primitive that
-    cannot be lowered.
+    or at another one. With `native_low` it has tensors of low dtypes (see `Target`). Raises GraphValueError for an
+    unsupported opset and, with the user's line, for a primitive that cannot be lowered.
     """
     target = target or target_of(device, chosen_opset(opset, runtime), runtime or OLDEST_RUNTIME)
+    target = replace(target, native_low=True) if native_low else target
     return Lowering(graph, target, kernel_is_right).lower()
 
 
@@ -152,7 +153,7 @@ class Lowering(Rules):
 
     def set_form(self, value: Value, dtype: DType, name: str, rounds: bool) -> None:
         """Set the tensor of a value in a dtype, after rounding it to the dtype of the value if need be."""
-        own = held(value.type).dtype
+        own = dtype if dtype.is_low else held(value.type).dtype
         if dtype is not own and (rounds or not dtype.is_float):
             name, dtype = self.cast(name, own), own
         if value in self.fenced or (value in self.captured and name in self.casts):
@@ -161,7 +162,7 @@ class Lowering(Rules):
         self.forms[value] = {dtype: name}
 
     def form(self, value: Value, dtype: DType) -> str:
-        """The name of a value in its own dtype or, for a half, of its float32 copy; each is emitted once."""
+        """The name of a value in its own dtype or, for a half a low one, of its float32 copy; each emitted once."""
         if value.type == TOKEN:
             return ""
         forms = self.forms[value]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from math import prod
@@ -12,6 +12,7 @@ import numpy as np
 from onnx import NodeProto
 
 from graphls.ir.graph import Node
+from graphls.ir.registry import Operation
 from graphls.ir.types import Type, bfloat16
 from graphls.primitives.emitter import Operand
 from graphls.primitives.faults import is_builtin
@@ -75,7 +76,7 @@ class Rules(Values):
     def _operands(self, node: Node, target: Target) -> tuple[Sequence[Any], tuple[Type, ...]]:
         """The operands of a node's rule, in the types in which a target computes; and the types of its results."""
         primitive = node.primitive
-        computed = held if primitive.half == "native" else target.computed
+        computed = _computed_by(primitive, target)
         self.in_types = tuple(computed(v.type) for v in node.inputs)
         self.out_types = tuple(computed(v.type) for v in node.outputs)
         if primitive.takes_values:
@@ -124,3 +125,9 @@ class Rules(Values):
         return names
 
 
+def _computed_by(primitive: Operation, target: Target) -> Callable[[Type], Type]:
+    """The types in which the rule of a primitive sees values."""
+    wide = held if primitive.half == "native" else target.computed
+    if not (target.native_low and primitive.native_low):
+        return wide
+    return lambda kind: kind if kind.dtype.is_low else wide(kind)

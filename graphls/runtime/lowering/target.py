@@ -52,8 +52,9 @@ class Target:
     the numbers of an accelerator on a CPU, infinities included. `native_bfloat16` is the same for bfloat16, which is
     tried for single primitives whose operators are all among `bfloat16`: their kernels give the bits of a rounded
     float32 result. A device that `is_gpu` has its own memory, waits where a condition decides what runs next, and has
-    only the kernels of a table. `opset` is the version of operators. With `runs_as_written`, kernels are those of ONNX
-    Runtime on a CPU, some of which are faster in another form of the same products.
+    only the kernels of a table. With `native_low`, tensors are of low dtypes where these are rounded and scaled, in
+    place of float32 that they represent. `opset` is the version of operators. With `runs_as_written`, kernels are those
+    of ONNX Runtime on a CPU, some of which are faster in another form of the same products.
     """
 
     native_half: bool
@@ -63,6 +64,7 @@ class Target:
     native_bfloat16: bool = False
     bfloat16: Collection[str] = ()
     runs_as_written: bool = False
+    native_low: bool = False
 
     def for_any_runtime(self, native_half: bool) -> Target:
         """The target of models for other runtimes as well, without forms that are chosen for one of them."""

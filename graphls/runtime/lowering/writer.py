@@ -14,11 +14,11 @@ from onnx import AttributeProto, GraphProto, ModelProto, NodeProto
 from graphls.base.errors import GraphTypeError
 from graphls.ir.build import Names
 from graphls.ir.graph import Node
-from graphls.ir.types import DType, Type, as_dtype, float32, type_of
+from graphls.ir.types import DType, Type, as_dtype, float8_e8m0fnu, float32, type_of
 from graphls.runtime.lowering.kernel_tables import ir_version
 from graphls.runtime.lowering.protos import clean, names_read
 from graphls.runtime.lowering.target import Target
-from graphls.runtime.lowering.types import ELEMENT_TYPES, describe
+from graphls.runtime.lowering.types import ELEMENT_TYPES, LOW_TYPES, describe
 from graphls.runtime.lowering.weights import SMALLEST, Weights, bytes_of
 
 
@@ -125,9 +125,14 @@ class Writer:
         """True for the result of a Pad."""
         return name in self.pads
 
-    def cast(self, name: str, dtype: DType) -> str:
-        """The tensor in another dtype."""
-        return self.operator("Cast", [name], {"to": ELEMENT_TYPES[dtype]})
+    def cast(self, name: str, dtype: DType, saturate: bool = True) -> str:
+        """The tensor in another dtype; `saturate` is of casts to low dtypes."""
+        if not dtype.is_low:
+            return self.operator("Cast", [name], {"to": ELEMENT_TYPES[dtype]})
+        attributes: dict[str, Any] = {"to": LOW_TYPES[dtype], "saturate": saturate}
+        if dtype is float8_e8m0fnu:
+            attributes["round_mode"] = "nearest"
+        return self.operator("Cast", [name], attributes)
 
     def as_single(self, name: str, kind: Type) -> str:
         """A tensor in float32."""

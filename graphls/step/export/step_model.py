@@ -9,14 +9,15 @@ from onnx import ModelProto
 
 from graphls.base.errors import GraphValueError
 from graphls.base.reporting import checked
-from graphls.ir.graph import Graph
+from graphls.ir.graph import Graph, walk
 from graphls.nn.cell import Cell
 from graphls.passes import Pipeline
 from graphls.passes.schedule.host_calls import calls_for_results, without_calls, without_effects
 from graphls.passes.simplify.dce import Dce
 from graphls.runtime.lowering import Lowered, lower
-from graphls.runtime.lowering.kernel_tables import OLDEST_RUNTIME
+from graphls.runtime.lowering.kernel_tables import NEWEST_CHOSEN, OLDEST_RUNTIME
 from graphls.runtime.lowering.metadata import described
+from graphls.runtime.lowering.types import LOW_OPSETS
 from graphls.runtime.lowering.weights import complete, write_model
 from graphls.runtime.onnxruntime.placement import Placement, place
 from graphls.runtime.onnxruntime.runtime import installed_version
@@ -42,6 +43,19 @@ def _lower(step: Step, graph: Graph, opset: int | None) -> Lowered:
     return lower(graph, device=step.session.device, opset=opset, runtime=None if opset else installed_version())
 
 
+def _lowered_natively(step: Step, opset: int | None) -> Lowered:
+    """A model with tensors of the low dtypes of the step; raises GraphValueError for an opset that lacks one."""
+    graph = graph_of(step)
+    values = (*graph.inputs, *graph.states, *(v for node in walk(graph) for v in node.outputs))
+    since = {v.type.dtype: LOW_OPSETS[v.type.dtype] for v in values if v.type.dtype.is_low}
+    opset = opset or max((NEWEST_CHOSEN, *since.values()))
+    for dtype, first in since.items():
+        if opset < first:
+            text = f"ONNX has {dtype.long_name} from opset {first} on, not in {opset}"
+            raise GraphValueError(f"{text}; take a later one, or save without native_low.")
+    return lower(graph, device=step.session.device, opset=opset, native_low=True)
+
+
 def lowered_for_any_rows(step: Step, cell: object, pipeline: Pipeline, opset: int | None) -> Lowered:
     """A model for any number of rows; raises GraphValueError for the step of a function."""
     if not isinstance(cell, Cell) or type(cell).__name__ != step.graph.name:
@@ -55,9 +69,9 @@ def complete_model(step: Step) -> ModelProto:
     return complete(described(model, graph_of(step)), model.outside)
 
 
-def save(step: Step, path: Path, opset: int | None) -> None:
+def save(step: Step, path: Path, opset: int | None, native_low: bool) -> None:
     """Write the model to a file; see `Compiled.save`."""
-    model = lowered(step, opset)
+    model = _lowered_natively(step, opset) if native_low else lowered(step, opset)
     checked(write_model, path, described(model, graph_of(step)), model.outside)
 
 
