@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import graphls
-from graphls import Mesh, nn, ops
+from graphls import Mesh, amp, nn, ops
 from graphls.base.errors import GraphIndexError, GraphRuntimeError, GraphValueError
 from graphls.ir import Graph
 from graphls.passes import as_pipeline
@@ -227,6 +227,28 @@ def test_stages_divide_no_values() -> None:
     network.first.weight.sharding = ("stage", None)
     with pytest.raises(GraphValueError, match="'stage' has the stages of a pipeline and divides no values"):
         graphls.compile(small(2, network), *rows(), engine="xla", mesh=Mesh(stage=2))
+
+
+class Chances(Pair):
+    """Random numbers in both stages: of dropout, and with a recipe of the gradients."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.drop, self.drop_again = nn.Dropout(p=0.5), nn.Dropout(p=0.5)
+        self.drop_again.pipeline_stage = 1
+
+    def construct(self, x: Any) -> Any:
+        return self.drop_again(self.second(self.drop(ops.tanh(self.first(x)))))
+
+
+def test_random_numbers_of_all_stages_are_those_of_one_device() -> None:
+    ends = []
+    for mesh in Mesh(stage=2), None:
+        graphls.set_seed(1)
+        network = amp.auto_mixed_precision(Chances(), amp.NVFP4(random_hadamard_transform=False))
+        step = graphls.compile(small(2, network).set_train(), *rows(), engine="xla", mesh=mesh)
+        ends.append([step(*rows()).asnumpy() for _ in range(3)])
+    np.testing.assert_allclose(*ends, rtol=1e-6)
 
 
 class Shown(Pair):

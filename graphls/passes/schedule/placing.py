@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from graphls.ir.build import Builder, Names, substitute
-from graphls.ir.graph import Graph, Node, Value, definers, uses
+from graphls.ir.graph import Graph, Node, Value, definers, filtered, uses, walk
 from graphls.ir.types import TOKEN
 from graphls.passes.rewriter import users
 from graphls.passes.schedule.cut import split_check
@@ -18,12 +18,15 @@ class Placing:
 
     A state is on the stage of the first node with one that reads it. A node without a stage gets that of its largest
     operand, of a state before others, or else that of its first reader; and a state that only such nodes read that of
-    its new value. What reads a state of another stage reads a copy.
+    its new value. What reads a state of another stage reads a copy. What the host draws before all stages has none, and
+    comes first.
     """
 
     def __init__(self, graph: Graph) -> None:
-        self.source = graph
-        self.nodes = [node for node in graph.nodes if not is_free(node)]
+        drawn = [node for node in walk(graph) if node.primitive.on_host]
+        others = filtered(graph.nodes, lambda node: not node.primitive.on_host)
+        self.source = graph.replace(nodes=(*drawn, *others))
+        self.nodes = [node for node in others if not is_free(node)]
         self.definer = definers(self.nodes)
         self.stages: dict[Node, int] = {node: node.stage for node in self.nodes if node.stage is not None}
         self.homes: dict[Value, int] = {}
