@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -211,6 +212,15 @@ def test_steps_that_want_other_layouts_take_over_the_first(monkeypatch: pytest.M
     assert bits(step) == bits(alone)
 
 
+@pytest.fixture
+def one_thread_in_all_processes() -> Iterator[None]:
+    """Steps compute on one thread, as a forked process does anyhow: several add numbers in another order."""
+    graphls.set_context(runtime_num_threads=1)
+    yield
+    graphls.reset_context()
+
+
+@pytest.mark.usefixtures("one_thread_in_all_processes")
 def test_a_child_process_reads_states_and_goes_on() -> None:
     step, alone = compiled(training()), compiled(training())
     step(X, Y)
