@@ -142,13 +142,20 @@ def of_onnx(graph: Graph, arrays: list[Any]) -> Any:
 
 
 def of_xla(graph: Graph, arrays: list[Any]) -> Any:
+    return each_of_xla([graph], [arrays])[0]
+
+
+def each_of_xla(graphs: list[Graph], operands: list[list[Any]]) -> Any:
+    """The results of several graphs as one program of XLA, which takes most of its time for each program."""
     jax = pytest.importorskip("jax")
     from graphls.runtime.xla.tracing import traced
 
+    def together(*operands: Any) -> Any:
+        return [traced(jax, graph, values)[0] for graph, values in zip(graphs, operands, strict=True)]
+
     with jax.enable_x64(True):
-        lowered = jax.jit(lambda *values: traced(jax, graph, values)[0]).lower(*arrays)
-        compiled = lowered.compile({"xla_allow_excess_precision": False})
-        return [np.asarray(each) for each in compiled(*arrays)]
+        compiled = jax.jit(together).lower(*operands).compile({"xla_allow_excess_precision": False})
+        return [[np.asarray(each) for each in results] for results in compiled(*operands)]
 
 
 def of_other_kernels(graph: Graph, arrays: list[Any]) -> Any:
@@ -160,18 +167,45 @@ def of_other_kernels(graph: Graph, arrays: list[Any]) -> Any:
 ENGINES = [of_interpreter, of_onnx, of_xla]
 
 
+def graph_of(name: str, arrays: list[Any], **attrs: Any) -> Graph:
+    return single(lookup(name), Sample((), attrs), [type_of(each) for each in arrays])
+
+
 def result_of(engine: Any, name: str, arrays: list[Any], **attrs: Any) -> Any:
-    graph = single(lookup(name), Sample((), attrs), [type_of(each) for each in arrays])
-    return engine(graph, arrays)[0]
+    return engine(graph_of(name, arrays, **attrs), arrays)[0]
+
+
+class Checks:
+    """Results of a primitive on an engine that are compared with what is expected, all of them at the end."""
+
+    def __init__(self, engine: Any, name: str) -> None:
+        self.engine, self.name = engine, name
+        self.graphs: list[Graph] = []
+        self.operands: list[list[Any]] = []
+        self.expected: list[Any] = []
+
+    def add(self, expected: Any, arrays: list[Any], **attrs: Any) -> None:
+        self.graphs.append(graph_of(self.name, arrays, **attrs))
+        self.operands.append(arrays)
+        self.expected.append(expected)
+
+    def run(self) -> None:
+        graphs, operands = self.graphs, self.operands
+        is_xla = self.engine is of_xla
+        found = each_of_xla(graphs, operands) if is_xla else map(self.engine, graphs, operands)
+        for (actual,), expected in zip(found, self.expected, strict=True):
+            assert_same(actual, expected)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_maxima_of_blocks(engine: Any, dtype: str) -> None:
+    checks = Checks(engine, "absolute_maximum")
     for shape, block in CASES if engine is of_interpreter or dtype == "float32" else CASES[6:17]:
         for special in (False, True):
             x = numbers(shape, dtype, special=special)
-            assert_same(result_of(engine, "absolute_maximum", [x], block=block), maxima(x, block))
+            checks.add(maxima(x, block), [x], block=block)
+    checks.run()
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -186,34 +220,38 @@ def test_a_nan_anywhere_makes_the_maximum_of_its_block_nan(engine: Any) -> None:
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("name", SIGNED)
 def test_quantized_blocks(engine: Any, name: str) -> None:
+    checks = Checks(engine, "quantize")
     for shape, block in CASES if engine is of_interpreter or name == FORMATS[0] else CASES[:17]:
         x, scale = numbers(shape, "float32"), scales(count(shape, block))
-        actual = result_of(engine, "quantize", [x, scale], dtype=as_dtype(name), block=block)
-        assert_same(actual, saturated(scaled(x, scale, block), name))
+        checks.add(saturated(scaled(x, scale, block), name), [x, scale], dtype=as_dtype(name), block=block)
+    checks.run()
 
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("scale_dtype", ["float32", "bfloat16", "float8_e8m0fnu", "float8_e4m3fn"])
 def test_quantized_in_every_dtype_of_operands(engine: Any, dtype: str, scale_dtype: str) -> None:
+    checks = Checks(engine, "quantize")
     for shape, block in (((4, 6), (0, 0)), ((4, 64), (1, 32)), ((5, 7), (2, 3))):
         x, scale = numbers(shape, dtype), scales(count(shape, block), scale_dtype)
         for name in ("float8_e4m3fn", "float8_e5m2", "float4_e2m1fn"):
-            actual = result_of(engine, "quantize", [x, scale], dtype=as_dtype(name), block=block)
-            assert_same(actual, saturated(scaled(x, scale, block), name))
+            checks.add(saturated(scaled(x, scale, block), name), [x, scale], dtype=as_dtype(name), block=block)
+    checks.run()
 
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 def test_dequantized_blocks(engine: Any, name: str, dtype: str) -> None:
+    checks = Checks(engine, "dequantize")
     for shape, block in CASES if engine is of_interpreter or name == FORMATS[0] else CASES[6:17]:
         q, scale = saturated(numbers(shape, "float32"), name), scales(count(shape, block))
         if engine is of_xla:
             q = np.where(abs(q.astype(np.float32)) == 2.0**-127, q.dtype.type(1), q)  # no number of XLA
-        actual = result_of(engine, "dequantize", [q, scale], dtype=as_dtype(dtype), block=block)
         with np.errstate(all="ignore"):
-            assert_same(actual, scaled(q, scale, block).astype(numpy_of(dtype)))
+            expected = scaled(q, scale, block).astype(numpy_of(dtype))
+        checks.add(expected, [q, scale], dtype=as_dtype(dtype), block=block)
+    checks.run()
 
 
 @pytest.mark.parametrize("engine", [*ENGINES, of_other_kernels])
