@@ -42,7 +42,7 @@ def newest_here() -> int:
     raise AssertionError("no opset is known")
 
 
-def meaning(model: onnx.ModelProto, opset: int) -> object:
+def meaning_of(model: onnx.ModelProto, opset: int) -> object:
     """What models have in common that compute the same, whatever opset they name."""
     versions = tuple(onnx.defs.get_schema(node.op_type, opset).since_version for node in operators(model.graph.node))
     return versions, model.graph.SerializeToString(deterministic=True)
@@ -55,9 +55,9 @@ def test_the_model_is_valid_at_every_opset(primitive: Any, sample: Any) -> None:
         for opset in OPSETS:
             model = lower(graph, device=device, opset=opset).model
             assert model.ir_version == ir_version(opset) and model.opset_import[0].version == opset
-            if (its_meaning := meaning(model, opset)) in checked:
+            if (meaning := meaning_of(model, opset)) in checked:
                 continue
-            checked.add(its_meaning)
+            checked.add(meaning)
             onnx.checker.check_model(model, full_check=dtype is float32)
             kinds = element_types(model)
             for proto in operators(model.graph.node):
@@ -74,7 +74,7 @@ def test_the_numbers_are_the_same_at_every_opset(primitive: Any, sample: Any) ->
     expected = interpret(graph, arrays)[0]
     opsets = sorted({17, 18, 21, newest_here()})
     models = {opset: lower(graph, kernel_is_right=is_right, opset=opset) for opset in opsets}
-    different = {meaning(lowered.model, opset): lowered for opset, lowered in models.items()}
+    different = {meaning_of(lowered.model, opset): lowered for opset, lowered in models.items()}
     for lowered in different.values():
         for found, wanted in zip(run(lowered, graph, arrays), expected, strict=True):
             assert_close(found, wanted, float32)

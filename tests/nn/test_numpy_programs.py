@@ -1,4 +1,4 @@
-"""Every training step with every optimizer against a NumPy program, over many steps of which some overflow."""
+"""Training steps and optimizers against a NumPy program, over many steps of which some overflow."""
 
 from __future__ import annotations
 
@@ -164,8 +164,11 @@ def follow(cell: Any, net: Any, program: Training, backend: str, mode: str) -> l
     return overflows
 
 
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
-@pytest.mark.parametrize("step", STEP_CELLS)
+PAIRS = [(s, o) for i, s in enumerate(STEP_CELLS) for j, o in enumerate(OPTIMIZERS) if (i + j) % 3 == 0]
+"""Every step with three optimizers or more, and every optimizer with three steps or more."""
+
+
+@pytest.mark.parametrize(("step", "optimizer"), PAIRS)
 def test_float32(step: str, optimizer: str) -> None:
     follow(*pair(step, optimizer, half=False), "onnxruntime", "outputs")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -130,7 +131,12 @@ def states(cell: Any) -> dict[str, Any]:
 def test_a_skipped_step_has_never_been(kind: str, rate: str) -> None:
     ends = []
     for backend, skips in (("numpy", True), ("onnxruntime", True), ("onnxruntime", False)):
-        cell, step = training(kind, backend, rate=rate)
+        if skips:
+            cell, step = training(kind, backend, rate=rate)
+            start = states(cell)
+        else:
+            for parameter in cell.get_parameters():
+                parameter.set_data(graphls.Tensor(start[parameter.name]))
         for number in range(4):
             x, y = inputs(number)
             if skips and number in (0, 2):
@@ -159,11 +165,13 @@ class Named(nn.Cell):
 @pytest.mark.parametrize("name", ["momentum", "learning_rate", "global_step", "parameters", "eps"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_weight_may_have_the_name_of_a_setting(kind: str, name: str) -> None:
-    losses = []
-    for weight in ("weight", name):
-        net = nn.WithLossCell(Named(weight), nn.MSELoss())
-        optimizer = KINDS[kind][0](net.trainable_params(), 0.1)
-        batch = np.ones((2, 3), F32), np.zeros((2, 1), F32)
-        step = graphls.compile(nn.TrainOneStepCell(net, optimizer), *batch, backend="numpy")
-        losses.append([float(step(*batch)) for _ in range(3)])
-    assert losses[0] == losses[1]
+    assert losses_of(kind, name) == losses_of(kind, "weight")
+
+
+@cache
+def losses_of(kind: str, weight: str) -> list[float]:
+    net = nn.WithLossCell(Named(weight), nn.MSELoss())
+    optimizer = KINDS[kind][0](net.trainable_params(), 0.1)
+    batch = np.ones((2, 3), F32), np.zeros((2, 1), F32)
+    step = graphls.compile(nn.TrainOneStepCell(net, optimizer), *batch, backend="numpy")
+    return [float(step(*batch)) for _ in range(3)]

@@ -79,5 +79,10 @@ KEYWORDS = {
 
 
 def instead(name: str, habits: dict[str, str], known: Iterable[str]) -> str:
-    """The advice for a name, as `; use ...`, or the closest known name, or nothing."""
-    return f"; {habits[name]}" if name in habits else nearest(name, known)
+    """The advice for a name, as `; use ...`, or the closest known name, or nothing.
+
+    Names with an underscore are those that tools look for, often and in vain, and are close to none.
+    """
+    if name in habits:
+        return f"; {habits[name]}"
+    return "" if name.startswith("_") else nearest(name, known)
