@@ -42,6 +42,7 @@ from graphls.primitives import (
     reduction,
     scaling,
     shape,
+    shared_power,
     softmax,
     stochastic_rounding,
     trigonometric,
@@ -69,6 +70,6 @@ __all__ = [
     "arithmetic", "bfloat16", "bool_", "broadcast_shapes", "cast", "collectives", "control", "convolution", "extremes",
     "f32", "float16", "float32", "float64", "functions", "host", "indexing", "int8", "int16", "int32", "int64",
     "linear", "logic", "lookup", "loops", "namespace", "normalise_axes", "normalise_axis", "of", "order", "packing",
-    "pooling", "random", "reduction", "require_float", "same_dtype", "sample", "scaling", "shape", "softmax",
-    "stochastic_rounding", "trigonometric", "uint8",
+    "pooling", "random", "reduction", "require_float", "same_dtype", "sample", "scaling", "shape", "shared_power",
+    "softmax", "stochastic_rounding", "trigonometric", "uint8",
 ]  # fmt: skip

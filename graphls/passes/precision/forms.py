@@ -15,20 +15,17 @@ from graphls.ir.types import (
     Type,
     float4_e2m1fn,
     float8_e4m3fn,
-    float8_e8m0fnu,
     float32,
     float64,
 )
 from graphls.passes.precision.hadamard import transformed
 from graphls.passes.precision.scales import (
     LARGEST,
-    LARGEST_POWER,
     absolute_maximum,
     current_scale,
     inverse,
     largest_number,
     scaled,
-    shared_power,
 )
 
 Array = np.ndarray[Any, Any]
@@ -209,10 +206,9 @@ class MXForm(Form):
 
     def rounded(self, e: Builder, x: Value, more: More) -> Value:
         maximum = absolute_maximum(e, x, self.block)
-        power = shared_power(e, maximum, self.dtype, self.scale_rule)
-        scale = e.minimum(e.div(1.0, power), LARGEST_POWER)
-        shared = e.where(e.is_finite(maximum), power, e.constant(np.nan, float32))
-        return _through(e, x, self.dtype, self.block, scale, e.cast(shared, dtype=float8_e8m0fnu))
+        power = e.shared_power(maximum, largest=largest_number(self.dtype), rounds_up=self.scale_rule == "ceil")
+        scale = e.div(1.0, e.cast(power, dtype=float32))
+        return _through(e, x, self.dtype, self.block, scale, power)
 
 
 @dataclass(frozen=True)

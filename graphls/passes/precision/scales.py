@@ -9,10 +9,9 @@ import numpy as np
 
 from graphls.ir.build import Builder
 from graphls.ir.graph import Value
-from graphls.ir.types import DType, float8_e8m0fnu, float32
+from graphls.ir.types import DType, float32
 
 LARGEST = float(np.finfo(np.float32).max)
-LARGEST_POWER = 2.0**127
 
 
 def absolute_maximum(e: Builder, x: Value, block: tuple[int, ...]) -> Value:
@@ -54,26 +53,7 @@ def inverse(e: Builder, scale: Value, maximum: Value) -> Value:
 
 def power_below(e: Builder, x: Value) -> Value:
     """The greatest power of two that is not above x, of float32 from 2 ** -126 to the largest finite number."""
-    nearest = e.cast(e.cast(x, dtype=float8_e8m0fnu), dtype=float32)
-    return e.where(e.greater(nearest, x), e.mul(nearest, 0.5), nearest)  # type: ignore[no-any-return]
-
-
-def shared_power(e: Builder, maximum: Value, dtype: DType, rule: str) -> Value:
-    """The power of two that the numbers of a block share, from 2 ** -127, as MX formats have it.
-
-    With p, the greatest power of two that is not above the maximum, and q, that of the largest number of `dtype`, the
-    rule "floor" is p / q, by which the largest numbers of a block may saturate; "ceil" is twice as much where they
-    would. That is 2 ** ceil(log2(maximum / largest)) without a rounding. Sources: OCP Microscaling Formats v1.0,
-    section 6.3; Mishra et al., "Recipes for Pre-training LLMs with MXFP8" (arXiv 2506.08027), algorithm 1.
-    """
-    largest = largest_number(dtype)
-    power = 2.0 ** np.floor(np.log2(largest))
-    below = power_below(e, maximum)
-    shared = e.mul(below, 1 / power)
-    if rule == "ceil":
-        saturates = e.greater(maximum, e.mul(below, largest / power))
-        shared = e.where(saturates, e.mul(below, 2 / power), shared)
-    return e.maximum(shared, 2.0**-127)  # type: ignore[no-any-return]
+    return e.cast(e.shared_power(x, largest=1.0, rounds_up=False), dtype=float32)  # type: ignore[no-any-return]
 
 
 def scaled(e: Builder, x: Value, scale: Value, block: tuple[int, ...]) -> Value:

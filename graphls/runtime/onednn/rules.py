@@ -39,8 +39,8 @@ NARROW = frozenset((
 ))  # fmt: skip
 """Primitives with kernels for bfloat16; others are computed in float32."""
 LOW = frozenset((
-    "quantize", "dequantize", "cast", "constant", "reshape", "stop_gradient", "depend", "transpose", "broadcast_to",
-    "slice", "concat",
+    "quantize", "dequantize", "shared_power", "cast", "constant", "reshape", "stop_gradient", "depend", "transpose",
+    "broadcast_to", "slice", "concat",
 ))  # fmt: skip
 """Primitives with kernels for low dtypes, which are held as float32."""
 MOST_AXES = 6

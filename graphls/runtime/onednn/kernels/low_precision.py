@@ -52,6 +52,11 @@ def _dequantize(program: Program, node: Node) -> None:
     _give(program, node, parts.times(parts.own(wide(program, node.inputs[0])), parts.scale(node.inputs[1])))
 
 
+@rule("shared_power", where=lambda node: node.output.type.size <= MOST_CAST)
+def _shared_power(program: Program, node: Node) -> None:
+    emit_numpy((node,), node.outputs, program)
+
+
 def cast_to_low(program: Program, node: Node) -> None:
     """Append a rounding without a scale."""
     if rounds(node.output.type.dtype) and node.attrs.get("saturate", True):
