@@ -21,7 +21,8 @@ class Segments:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.names = Names.of(graph)
-        self.host_random = [node for node in walk(graph) if node.primitive.on_host]
+        # They are drawn before the first segment, and wait for none.
+        self.host_random = [replace(node, after=()) for node in walk(graph) if node.primitive.on_host]
         self.nodes = filtered(graph.nodes, lambda node: not node.primitive.on_host)
         self.free = {v: node for node in self.nodes if is_free(node) for v in node.outputs}
         self.boundary_values: dict[Value, Value] = {}

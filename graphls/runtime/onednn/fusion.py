@@ -11,6 +11,7 @@ from graphls.runtime.onednn.elementwise.activations import activations
 from graphls.runtime.onednn.elementwise.select import selections
 from graphls.runtime.onednn.elementwise.trees import trees
 from graphls.runtime.onednn.embeddings import embeddings
+from graphls.runtime.onednn.kernels.block_maxima import maxima_of_maxima
 from graphls.runtime.onednn.kernels.convolution import weight_gradients
 from graphls.runtime.onednn.kernels.layer_norm import layer_normalisations
 from graphls.runtime.onednn.kernels.low_precision import roundings
@@ -47,7 +48,7 @@ def groups_of(
         layers(graph.nodes, definer), selections(graph.nodes, definer),
         weight_gradients(graph.nodes, takes), overflow_checks(graph.nodes, definer),
         single_numbers(graph.nodes, definer), resamplings(graph.nodes, definer),
-        roundings(graph.nodes, results, definer), scales(graph.nodes, results, definer),
+        roundings(graph.nodes, results, definer), scales(graph.nodes, results, definer), maxima_of_maxima(graph.nodes),
     )  # fmt: skip
     for group in chain(*fused):
         makers.update((value, group) for value in group.outputs)

@@ -11,7 +11,8 @@ import numpy as np
 
 from graphls.base.errors import GraphIndexError, GraphlsError
 from graphls.ir.graph import Node
-from graphls.ir.types import TOKEN, Type, bfloat16, bool_, float8_e8m0fnu, float16
+from graphls.ir.types import TOKEN, Type, bfloat16, bool_, float16, float32
+from graphls.primitives.low_precision import DIGITS, FORMATS, Format
 from graphls.runtime.onednn.library import library
 from graphls.runtime.onednn.numpy_indexing import INDEXING, adds_rows
 from graphls.runtime.onednn.program.arena import Buffer
@@ -135,7 +136,7 @@ def function_of(node: Node) -> Function:
     """The function of a node: one that writes its results where they belong, or its NumPy rule and a copy."""
     values = (*node.inputs, *node.outputs)
     if any(v.type.dtype.is_low for v in values):
-        return _to_powers if node.output.type.dtype is float8_e8m0fnu else _by_rule
+        return _to_low
     is_narrow = any(v.type.dtype is bfloat16 for v in values)
     if is_narrow and not (adds_rows(node) if node.primitive.name == "gather_gradient" else _is_moved(node)):
         return _by_rule  # which rounds once
@@ -199,11 +200,28 @@ def _cast(node: Node, operands: Sequence[Array], results: Sequence[Array]) -> pa
     return _ignoring(node, partial(np.copyto, results[0], operands[0], casting="unsafe"))
 
 
-def _to_powers(node: Node, operands: Sequence[Array], results: Sequence[Array]) -> partial[Any]:
-    """A cast of float32 to powers of two, in float32: by bits where the powers have an exponent of their own."""
-    x, powers = operands[0], results[0]
-    is_usual = node.primitive.name == "cast" and x.dtype == powers.dtype == np.float32
-    return partial(_round_to_powers, node, x, powers) if is_usual else _by_rule(node, operands, results)
+def _to_low(node: Node, operands: Sequence[Array], results: Sequence[Array]) -> partial[Any]:
+    """A cast of float32 to a low dtype, whose numbers are float32 again, in place; the rule for other nodes."""
+    x, result, form = operands[0], results[0], FORMATS.get(node.output.type.dtype)
+    is_cast = node.primitive.name == "cast" and x.dtype == result.dtype == np.float32
+    if form is None or not is_cast or not node.attrs.get("saturate", True):
+        return _by_rule(node, operands, results)
+    if not form.is_signed:
+        return partial(_round_to_powers, node, x, result)
+    is_usual = form.has_nan and form.has_negative_zero
+    return partial(_round_to_places, form, x, result) if is_usual else _by_rule(node, operands, results)
+
+
+def _round_to_places(form: Format, x: Array, result: Array) -> None:
+    """Magnitudes, plus and minus the power of two whose last place is theirs."""
+    np.minimum(np.abs(x, out=result), form.most, out=result)
+    powers = np.bitwise_and(result.view(np.int32), 255 << 23).view(np.float32)
+    np.maximum(powers, form.least, out=powers)
+    powers *= 2.0 ** (DIGITS[float32] - form.mantissa)
+    with np.errstate(all="ignore"):
+        result += powers
+        result -= powers
+    np.copysign(result, x, out=result)
 
 
 def _round_to_powers(node: Node, x: Array, powers: Array) -> None:

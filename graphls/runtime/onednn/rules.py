@@ -35,12 +35,12 @@ NARROW = frozenset((
     *NAMES, *LOOPS, "constant", "reshape", "stop_gradient", "depend", "cast", "transpose", "broadcast_to", "slice",
     "slice_gradient", "concat", "matmul", "matmul_add", "convolution", "convolution_add", "convolution_input_gradient",
     "convolution_weight_gradient", "sum", "mean", "softmax", "max_pool", "avg_pool", "avg_pool_gradient",
-    "quantize", "dequantize", "absolute_maximum",
+    "quantize", "dequantize", "absolute_maximum", "round_stochastically",
 ))  # fmt: skip
 """Primitives with kernels for bfloat16; others are computed in float32."""
 LOW = frozenset((
-    "quantize", "dequantize", "shared_power", "cast", "constant", "reshape", "stop_gradient", "depend", "transpose",
-    "broadcast_to", "slice", "concat",
+    "quantize", "dequantize", "round_stochastically", "shared_power", "cast", "constant", "reshape", "stop_gradient",
+    "depend", "transpose", "broadcast_to", "slice", "concat",
 ))  # fmt: skip
 """Primitives with kernels for low dtypes, which are held as float32."""
 MOST_AXES = 6

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from math import gcd, prod
 from typing import Any
@@ -23,7 +23,7 @@ from graphls.runtime.onednn.library import library
 from graphls.runtime.onednn.numpy_nodes import Arrays, OnArrays
 from graphls.runtime.onednn.program.arena import Buffer
 from graphls.runtime.onednn.program.calls import Array, View
-from graphls.runtime.onednn.program.program import Program
+from graphls.runtime.onednn.program.program import Group, Program
 from graphls.runtime.onednn.registry import rule
 
 INFERENCE = 96
@@ -31,6 +31,8 @@ FEW = 4096
 """Elements up to which NumPy is faster."""
 CACHED = 1 << 13
 """Numbers of a channel up to which a kernel that looks at 16 of them at a time finds them in the cache."""
+FEWER = 8
+"""Elements of a block from which on the maxima of blocks are read for that of all."""
 LONG = 512
 """Numbers of a row from which on a reduction is faster than a pooling."""
 
@@ -71,6 +73,25 @@ def _absolute_maximum(program: Program, node: Node) -> None:
     pooled = _pooled(program, _magnitudes(program, source), blocks)
     program.alias(node.output, View(pooled.buffer, Descriptor.of(node.output.type)))
     program.append(Mended(node, source.buffer, sums, pooled.buffer))
+
+
+def maxima_of_maxima(nodes: Sequence[Node]) -> Iterator[Group]:
+    """The groups of maxima of arrays of which there are those of blocks, too: the greatest of them, by NumPy."""
+    blocks: dict[Value, Node] = {}
+    for node in nodes:
+        if node.primitive.name == "absolute_maximum" and node.output.type.size > 1:
+            blocks.setdefault(node.inputs[0], node)
+    for node in nodes:
+        is_one = node.primitive.name == "absolute_maximum" and node.output.type.size == 1
+        own = blocks.get(node.inputs[0]) if is_one else None
+        if own is not None and own.output.type.size * FEWER <= node.inputs[0].type.size:
+            yield Group((node,), own.outputs, node.outputs, partial(_of_blocks, node, own.output))
+
+
+def _of_blocks(node: Node, maxima: Value, program: Program) -> None:
+    """Append the same maximum, of maxima."""
+    block = {"block": (0,) * maxima.type.rank}
+    program.interpret(replace(node, inputs=(maxima,), attrs=block))
 
 
 def _magnitudes(program: Program, source: View) -> View:

@@ -15,8 +15,9 @@ from graphls.ir.graph import Node, Value, uses
 from graphls.ir.types import DType, Type, bfloat16, float32
 from graphls.primitives.low_precision import DIGITS, FORMATS
 from graphls.primitives.scaling import Blocks
+from graphls.primitives.stochastic_rounding import HALF
 from graphls.runtime.onednn.binding import DATA_TYPES, Attributes, Descriptor, Primitive, Role
-from graphls.runtime.onednn.elementwise.algorithms import ABS, ADD, CLIP, MUL, SUB
+from graphls.runtime.onednn.elementwise.algorithms import ABS, ADD, CLIP, DIV, LINEAR, MUL, ROUND, SUB
 from graphls.runtime.onednn.elementwise.chain import compute, merged_axes
 from graphls.runtime.onednn.elementwise.expressions import Expression, Scale, Step, Term
 from graphls.runtime.onednn.kernels.block_maxima import has_nan, numbers, total, wide
@@ -33,6 +34,14 @@ MOST_SCALED = 3
 """Axes up to which a reorder takes scales along some of them."""
 MOST_CAST = 1 << 20
 """Elements up to which NumPy rounds to dtypes without a kernel."""
+
+
+def _clip(least: float, most: float) -> Step:
+    return Step(CLIP, (least, most))
+
+
+_ARE_POSITIVE = Step(LINEAR, (_HUGE, 0.0)), _clip(0.0, 1.0)
+"""1 for differences above 0, and 0: comparisons with an array have no kernel for sizes that 16 does not divide."""
 
 
 def rounds(dtype: DType) -> bool:
@@ -131,8 +140,7 @@ def rounded(
     expression = Expression(Term(own)) if factor is None else Expression(Term(own), MUL, Term(factor))
     to_places = [_clip(-form.most, form.most), Step(ADD, operand=digits), Step(SUB, operand=digits)]
     if has_signs and form.has_negative_zero:
-        signs = parts.computed(Expression(Term(near, Scale(_HUGE)), steps=[_clip(-1.0, 1.0)]), bfloat16)
-        expression.steps = [Step(ABS), *to_places, Step(MUL, operand=signs)]
+        expression.steps = [Step(ABS), *to_places, Step(MUL, operand=parts.signs(near))]
     else:
         expression.steps = to_places
     back = None if inverse is None else parts.scale(inverse)
@@ -144,8 +152,37 @@ def rounded(
     return result
 
 
-def _clip(least: float, most: float) -> Step:
-    return Step(CLIP, (least, most))
+@rule("round_stochastically", where=lambda node: rounds(node.output.type.dtype))
+def _round_stochastically(program: Program, node: Node) -> None:
+    """The rule of the primitive: magnitudes in units of their last place, whose floor is a rounding, minus 1 if beyond.
+
+    For the power of two of the first digit see `first_place` in `primitives.low_precision`.
+    """
+    form, kind = FORMATS[node.output.type.dtype], node.output.type
+    parts = _Parts(program, Blocks(kind.shape, (1,) * kind.rank))
+    source, random = (wide(program, v) for v in node.inputs)
+    x, drawn = parts.own(source), parts.own(random)
+    digits = DIGITS[float32]
+    shifted = parts.computed(Expression(Term(x), steps=[
+        Step(ABS), _clip(form.least, form.most), Step(MUL, operand=2.0**digits + 1),
+    ]))  # fmt: skip
+    unit = parts.computed(Expression(Term(shifted, Scale(1 - 2.0 ** (-digits - 1))), steps=[
+        Step(SUB, operand=shifted), Step(MUL, operand=-(2.0**-form.mantissa)),
+    ]))  # fmt: skip
+    shares = parts.computed(Expression(Term(x), steps=[Step(ABS), _clip(0.0, form.most), Step(DIV, operand=unit)]))
+    beyond = parts.computed(Expression(Term(shares), steps=[Step(ROUND), Step(SUB, operand=shares), *_ARE_POSITIVE]))
+    floor = [Step(ROUND), Step(SUB, operand=beyond)]
+    is_up = parts.computed(Expression(Term(shares), steps=[
+        *floor, Step(SUB, operand=shares), Step(LINEAR, (-1.0, -float(HALF))), Step(SUB, operand=drawn),
+        *_ARE_POSITIVE,
+    ]))  # fmt: skip
+    signs = parts.signs(parts.narrow(x, None))
+    result = program.first(parts.computed(Expression(Term(shares), steps=[
+        *floor, Step(ADD, operand=is_up), Step(MUL, operand=unit), Step(MUL, operand=signs),
+        *([] if form.has_negative_zero else [Step(LINEAR, (1.0, 0.0))]),
+    ])))  # fmt: skip
+    program.append(Exact((node,), (source.buffer, random.buffer), total(program, source), result.buffer, False))
+    _give(program, node, result)
 
 
 class _Parts:
@@ -210,6 +247,10 @@ class _Parts:
         program.run(kernel, views)
         return self._value(target, self.shape, bfloat16)
 
+    def signs(self, near: Value) -> Value:
+        """1 or -1, or a zero for a zero, with the signs of numbers in bfloat16."""
+        return self.computed(Expression(Term(near, Scale(_HUGE)), steps=[_clip(-1.0, 1.0)]), bfloat16)
+
     def computed(self, expression: Expression, dtype: DType = float32) -> Value:
         """The value of an expression, with all elements."""
         value = Value("part", Type(dtype, tuple(self.shape)))
@@ -254,12 +295,16 @@ class Repeat(OnArrays):
 
 @dataclass(eq=False)
 class Exact(OnArrays):
-    """Computes by NumPy what kernels have rounded, where there may be a nan, or a scale that is not above 0."""
+    """Computes by NumPy what kernels have rounded, where there may be a nan, or a scale that is not above 0.
+
+    Of operands that `are_scaled` the second one is a scale.
+    """
 
     nodes: tuple[Node, ...]
     operands: Sequence[Buffer]
     sums: View
     result: Buffer
+    are_scaled: bool = True
     kind = "nan of roundings"
 
     def __post_init__(self) -> None:
@@ -276,7 +321,7 @@ class Exact(OnArrays):
         return partial(self._check, arrays, numbers(binding, self.sums), result)
 
     def _check(self, arrays: Sequence[Array], sums: Array, result: Array) -> None:
-        scales = arrays[1 : len(self.nodes[0].inputs)]
+        scales = arrays[1 : len(self.nodes[0].inputs)] if self.are_scaled else []
         if has_nan(sums) or not all(scale.min() > 0 and scale.max() < np.inf for scale in scales):
             value, left = arrays[0], list(arrays[1:])
             for node in self.nodes:
