@@ -12,13 +12,13 @@ from graphls.runtime.onednn.engine import Onednn
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the trainings are forked")
-@pytest.mark.parametrize(("steps", "count"), [("session", 8), ("plan", 4)])
+@pytest.mark.parametrize(("steps", "count"), [("session", 5), ("plan", 3)])
 def test_trainings_that_are_killed_interrupted_and_asked_to_end(steps: str, count: int) -> None:
     assert_nothing_is_lost(steps, count)
 
 
 @pytest.mark.skipif(not Onednn().version(), reason="oneDNN is not installed")
-@pytest.mark.parametrize(("steps", "count"), [("session", 3), ("images", 3), ("plan", 2), ("large", 1)])
+@pytest.mark.parametrize(("steps", "count"), [("session", 2), ("images", 2), ("plan", 1), ("large", 1)])
 def test_the_same_on_onednn(steps: str, count: int) -> None:
     assert_nothing_is_lost(steps, count, "--engine", "onednn")
 

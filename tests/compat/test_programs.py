@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from graphls.cli.main import main
 from tests.cores import one_core
 
 ROOT = Path(__file__).parent.parent.parent
@@ -87,8 +88,6 @@ def test_programs_run_as_under_python(program: list[str], project: Path) -> None
         (["-m", "package.absent"], 1, "No module named package.absent"),
         (["-m", "mindspore"], 1, "No module named mindspore.__main__; 'mindspore' is a package"),
         (["package/empty"], 1, "can't find '__main__' module in 'package/empty'"),
-        ([], 2, "one program is needed"),
-        (["-m"], 2, "argument -m: expected one argument"),
         (["bad.ipynb"], 1, "is not a notebook"),
     ],
     ids=str,
@@ -99,6 +98,16 @@ def test_what_is_no_program_is_one_line(program: list[str], code: int, message: 
     found, output, errors = execute(*program, folder=project)
     assert (found, output) == (code, "")
     assert message in errors.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"), [([], "one program is needed"), (["-m"], "argument -m: expected one argument")]
+)
+def test_no_program_is_one_line(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["exec", *arguments])
+    found = capsys.readouterr()
+    assert found.out == "" and message in found.err.splitlines()[-1]
 
 
 def test_an_error_of_a_package_that_holds_the_module_has_its_lines(project: Path) -> None:

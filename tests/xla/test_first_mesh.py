@@ -63,11 +63,13 @@ def run(code: str, *arguments: str, **variables: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("code", [CONTEXT, MODEL], ids=["set_context", "Model"])
+ONE_DEVICE = "graphls.compile(net, x, engine='xla')(x)\n"
+
+
+@pytest.mark.parametrize("code", [CONTEXT, ONE_DEVICE + MODEL], ids=["set_context", "Model after one device"])
 def test_a_mesh_may_come_first_or_after_a_step_on_one_device(code: str) -> None:
     pytest.importorskip("jax")
     assert run(START + code) == "(8, 3)\n"
-    assert run(START + "graphls.compile(net, x, engine='xla')(x)\n" + code) == "(8, 3)\n"
 
 
 def test_steps_on_one_device_and_on_growing_meshes_train_the_same_states(tmp_path: Path) -> None:

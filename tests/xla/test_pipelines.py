@@ -55,7 +55,6 @@ class Layout:
 
 
 LAYOUTS = {
-    "pipeline": Layout(Mesh(stage=2)),
     "pipeline of four": Layout(Mesh(stage=4), stages=4),
     "tied words": Layout(Mesh(stage=2), tied=True),
     "data x pipeline, zero 1": Layout(Mesh(data=2, stage=2), zero=1),
