@@ -101,6 +101,34 @@ def digits(batch: int, seed: int, is_flat: bool = False) -> tuple[Iterator[Batch
     return batches(), held_out
 
 
+NOISE = 0.3
+"""The standard deviation of what is added to pixels from 0 to 1."""
+
+
+def disturbed(batch: int, seed: int) -> tuple[Iterator[Batch], list[Batch]]:
+    """Digits that are shifted by a pixel at most and have noise, so that some cannot be told apart.
+
+    A network that reads them clean ends at a loss of 0.02, where a seed moves the loss by a third.
+    """
+    batches, held_out = digits(batch, seed)
+    generator = np.random.default_rng((seed, 1))
+    fixed = np.random.default_rng(0)
+    return (
+        ((_disturbed(images, generator), labels) for images, labels in batches),
+        [(_disturbed(images, fixed), labels) for images, labels in held_out for _ in range(8)],
+    )
+
+
+def _disturbed(images: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+    """Each image shifted by its own number of pixels, with zeros behind it, and noise of a normal distribution."""
+    count, _, height, width = images.shape
+    wide = np.pad(images, ((0, 0), (0, 0), (1, 1), (1, 1)))
+    rows, columns = (generator.integers(0, 3, (count, 1, 1)) for _ in range(2))
+    rows, columns = rows + np.arange(height)[:, None], columns + np.arange(width)
+    shifted = wide[np.arange(count)[:, None, None], 0, rows, columns][:, None]
+    return shifted + generator.standard_normal(images.shape, np.float32) * np.float32(NOISE)
+
+
 LENGTH = 64
 
 
@@ -175,7 +203,7 @@ ROWS: dict[str, Row] = {
         1e-3,
         ("0", "4"),
     ),
-    "resnet": Row(small_resnet, digits, 64, 400, 2e-3, ("0.0", "7")),
+    "resnet": Row(small_resnet, disturbed, 64, 400, 2e-3, ("0.0", "7")),
     "gpt": Row(gpt, characters, 4, 2000, 5e-4, ("layers.0.*", "head")),
 }
 
@@ -217,7 +245,10 @@ def measured(path: Path) -> list[dict[str, Any]]:
 
 
 def table(lines: list[dict[str, Any]]) -> str:
-    """The mean over the seeds of the final losses beside those of the base, the worst first."""
+    """The mean over the seeds of the final losses and of their ratio to the base's, with its standard error.
+
+    The worst ratio comes first.
+    """
     finals: dict[tuple[str, str, str], dict[int, float]] = {}
     for line in lines:
         finals.setdefault((line["row"], line["base"], line["recipe"]), {})[line["seed"]] = line["final"]
@@ -226,13 +257,13 @@ def table(lines: list[dict[str, Any]]) -> str:
         beside = finals.get((row, "bfloat16", "none"), {})
         seeds = sorted(by_seed.keys() & beside.keys())
         if seeds:
-            mean, other = (float(np.mean([each[seed] for seed in seeds])) for each in (by_seed, beside))
-            rows.append((mean / other - 1, row, base, recipe, mean, other, len(seeds)))
-    lines_of_table = [
-        [row, recipe, base, f"{mean:.4f}", f"{other:.4f}", f"{100 * excess:+.2f} %", str(count)]
-        for excess, row, base, recipe, mean, other, count in sorted(rows, reverse=True)
-    ]
-    header = ("row", "recipe", "over", "loss", "bfloat16", "more", "seeds")
+            ours, others = (np.array([each[seed] for seed in seeds]) for each in (by_seed, beside))
+            ratios = 100 * (ours / others - 1)
+            error = f"{ratios.std(ddof=1) / len(seeds) ** 0.5:.2f} %" if len(seeds) > 1 else ""
+            means = f"{ours.mean():.4f}", f"{others.mean():.4f}", f"{ratios.mean():+.2f} %"
+            rows.append((ratios.mean(), [row, recipe, base, *means, error, str(len(seeds))]))
+    lines_of_table = [cells for _, cells in sorted(rows, reverse=True)]
+    header = ("row", "recipe", "over", "loss", "bfloat16", "more", "error", "seeds")
     return "\n".join(Table(header, lines_of_table).lines())
 
 

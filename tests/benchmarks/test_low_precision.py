@@ -22,7 +22,7 @@ def test_two_trainings_make_a_table(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert lines[0]["final"] == pytest.approx(lines[1]["final"], rel=0.05)
     assert len(capsys.readouterr().out.splitlines()) == 2
     header, *rows = table(lines).splitlines()
-    assert header.split() == ["row", "recipe", "over", "loss", "bfloat16", "more", "seeds"]
+    assert header.split() == ["row", "recipe", "over", "loss", "bfloat16", "more", "error", "seeds"]
     assert sorted(row.split()[1] for row in rows if "perceptron" in row) == ["current", "none"]
 
 
