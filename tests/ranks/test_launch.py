@@ -106,12 +106,8 @@ from graphls.distributed.peers import Peers
 
 number = int(os.environ["GRAPHLS_PROCESS"])
 how = sys.argv[1]
-if how == "absent":
-    if number == 1:
-        sys.exit()
-    open(f"here{number}", "w").close()
-    while not os.path.exists(f"here{2 - number}"):  # as imports take longer than the timeout on a busy machine
-        time.sleep(0.01)
+if how == "absent" and number == 1:
+    sys.exit()
 communication.init("xla", timeout=2 if how in ("absent", "late") else 60)
 peers = Peers.current
 print(communication.get_rank(), communication.get_group_size(), peers.agree("a sum", [number]))
@@ -131,9 +127,9 @@ if how != "ends":
 """
 ENDS = {
     "ends": "",
-    "absent": "Process 1 of 3 did not come within 2 s; start all of them, or give a longer timeout",
+    "absent": "Process 1 of 2 did not come within 2 s; start all of them, or give a longer timeout",
     "other": "Process 0 comes to a save while process 1 comes to a read; all processes of a mesh do the same",
-    "left": "Process 1 of 3 has left while process 0 comes to",
+    "left": "Process 1 of 2 has left while process 0 comes to",
     "raises": "Process 1 of 3 has failed, which ends all: with ZeroDivisionError: division by zero",
     "order": "comes to a save while process 1 comes to a step; all processes of a mesh do the same in the same order",
     "late": "Other processes have not come to a save within 2 s, as process ",
@@ -144,13 +140,14 @@ ENDS = {
 def test_processes_meet_agree_and_end_together(how: str, tmp_path: Path) -> None:
     program = tmp_path / "meet.py"
     program.write_text(MEETING)
-    three = ended(started(3, program, how), 120)
+    count = 3 if how in ("ends", "raises", "order") else 2  # of three, one more could be late where few may wait long
+    all_of_them = ended(started(count, program, how), 120)
     if how == "ends":
-        assert [(code, out, err) for code, out, err in three] == [(0, f"{n} 3 [[0], [1], [2]]\n", "") for n in range(3)]
+        assert all_of_them == [(0, f"{n} 3 [[0], [1], [2]]\n", "") for n in range(3)]
         return
-    codes = {code for number, (code, *_) in enumerate(three) if number != 1}
+    codes = {code for number, (code, *_) in enumerate(all_of_them) if number != 1}
     assert codes == {1}
-    assert ENDS[how] in three[0][2], three
+    assert ENDS[how] in all_of_them[0][2], all_of_them
 
 
 def test_a_port_that_is_taken_is_an_error(tmp_path: Path) -> None:

@@ -66,8 +66,9 @@ def state(trained: Model) -> dict[str, bytes]:
     return {p.name: p.asnumpy().tobytes() for p in trained.train_network.get_parameters()}
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", sorted(KINDS)[::4])
 def test_a_run_goes_on_from_the_middle_of_an_epoch(tmp_path: Path, kind: str) -> None:
+    """At eight of the nine steps; tests/train/test_resume.py has all optimizers."""
     config = CheckpointConfig(1, keep_checkpoint_max=99, append_info=["epoch_num", "step_num"])
     whole, first = Losses(), model(kind, 3)
     first.train(EPOCHS, dataset(), [whole, ModelCheckpoint("net", str(tmp_path), config)])
