@@ -16,6 +16,7 @@ from graphls.passes.manager import register_pass
 from graphls.passes.precision.forms import Form
 from graphls.passes.precision.recipes import RECIPES, Recipe
 from graphls.passes.precision.scales import absolute_maximum
+from graphls.passes.precision.second_runs import SecondRuns
 from graphls.passes.rewriter import Rewriter
 
 RANDOM = "random_state"
@@ -61,7 +62,8 @@ class LowPrecision:
     maximum that is not finite counts as 0.
 
     Where ranks reduce gradients, the maximum of a complete input or gradient is the greatest of all ranks; a weight is
-    the same on all of them. Those of branches and loops, in which nothing communicates, are those of each rank.
+    the same on all of them. Those of branches and loops, in which nothing communicates, are those of each rank; a
+    forward that runs again in one has the maxima of its first run.
 
     Raises GraphValueError for the name of a recipe that there is not.
     """
@@ -106,14 +108,27 @@ class _Tensor:
 class More:
     """What forms need besides the value: the states of the tensor, its maximum on all ranks, and random numbers."""
 
-    def __init__(self, rewriting: _LowPrecision, role: str, states: Mapping[str, Value]) -> None:
+    def __init__(
+        self, rewriting: _LowPrecision, role: str, states: Mapping[str, Value], before: Iterable[Value] = ()
+    ) -> None:
         self.rewriting, self.role, self.states = rewriting, role, states
+        self.before = iter(before)
+        self.maxima: list[Value] = []
+        """The maxima of all ranks in the order in which a form asks for them; `before` has those of a first run."""
 
     def absolute_maximum(self, x: Value) -> Value:
         """The float32 absolute maximum of all elements, the greatest of all ranks where these have other elements."""
         e = self.rewriting.e
         own = absolute_maximum(e, x, (0,) * x.rank)
-        return own if self.role == "weight" else self.rewriting.of_all_ranks(e, [own], bucket=(1,))[0]
+        if self.role == "weight":
+            return own
+        before = next(self.before, None)
+        if before is None:
+            (greatest,) = self.rewriting.of_all_ranks(e, [own], bucket=(1,))
+        else:
+            greatest = e.maximum(own, before)
+        self.maxima.append(greatest)
+        return greatest
 
     def uniform(self, kind: Type) -> Value:
         """Float32 numbers in [0, 1) of that shape, which differ in every step."""
@@ -135,6 +150,8 @@ class _LowPrecision(Rewriter):
         self.tensors: dict[tuple[str, str], _Tensor] = {}
         self.flags: list[Value] = []
         self.ranks = _ranks(graph)
+        self.runs = SecondRuns()
+        self.maxima: dict[tuple[Value, Form], list[Value]] = {}
 
     def run(self) -> Graph:
         trains = any(_starts_backward(node) for node in self.graph.nodes)
@@ -167,6 +184,8 @@ class _LowPrecision(Rewriter):
             self.gradients.update(node.outputs)
 
     def visit(self, node: Node) -> Node | Sequence[Value]:
+        if self.ranks:
+            self.runs.note(node, self.depth > 1)
         if node.primitive.is_check and self.depth == 1:
             self.flags += node.outputs
         if node.primitive.summed_axes is None or (cell := self.options.cell(node)) is None:
@@ -244,7 +263,11 @@ class _LowPrecision(Rewriter):
     def rounded_by(self, form: Form, value: Value, role: str, tensor: _Tensor | None) -> Value:
         """The rounded value; where the form has states, the maximum of the value is for their next ones."""
         if tensor is None:
-            return form.rounded(self.e, value, More(self, role, {}))
+            more = More(self, role, {}, self.maxima.get((self.runs.first.get(value, value), form), ()))
+            result = form.rounded(self.e, value, more)
+            if self.depth == 1:
+                self.maxima[value, form] = more.maxima
+            return result
         start = len(self.e.nodes)
         result = form.rounded(self.e, value, More(self, role, tensor.states))
         if self.depth > 1:  # a second run of what has been measured outside
