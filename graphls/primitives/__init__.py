@@ -24,6 +24,7 @@ from graphls.ir.types import (
 )
 from graphls.primitives import (
     arithmetic,
+    blockwise,
     cast,
     collectives,
     control,

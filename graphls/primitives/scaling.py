@@ -188,11 +188,15 @@ class AbsoluteMaximum(Primitive):
         return namespace(x).max(size, axis=blocks.inner, initial=0, keepdims=True).reshape(blocks.counts)
 
     def xla(self, jax: Any, x: Array, block: Block) -> Any:
-        """The bits of floats from 0 on are in their order, those of nan behind all; XLA's maximum loses some nans."""
-        blocks, bits = Blocks(x.shape, block), np.dtype(f"int{8 * x.dtype.itemsize}")
-        size = jax.lax.bitcast_convert_type(abs(_split(x, blocks)), bits)
-        largest = jax.numpy.max(size, axis=blocks.inner, initial=0, keepdims=True).reshape(blocks.counts)
-        return jax.lax.bitcast_convert_type(largest, x.dtype)
+        """The sum of squares tells of nans, some of which XLA's maximum loses.
+
+        Both read x itself: of absolute values that both read XLA would make an array.
+        """
+        blocks, xp = Blocks(x.shape, block), jax.numpy
+        parts = _split(x, blocks)
+        largest = xp.max(abs(parts), axis=blocks.inner, initial=0).reshape(blocks.counts)
+        total = xp.sum(parts * parts, axis=blocks.inner).reshape(blocks.counts)
+        return xp.where(xp.isnan(total), total, largest)
 
     def onnx(self, e: Emitter, x: str, block: Block) -> str:
         """The sum tells of nans, most of which the kernel of ReduceMax on a CPU loses."""

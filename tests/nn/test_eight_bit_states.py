@@ -13,7 +13,10 @@ import pytest
 import graphls
 from graphls import nn, ops
 from graphls.base.errors import GraphRuntimeError, GraphTypeError, GraphValueError
-from graphls.ops.eight_bit_states import CELLS, EightBitState, borders, dynamic_map, first_codes
+from graphls.ops.eight_bit_states import EightBitState
+from graphls.ops.operands import apply
+from graphls.primitives import blockwise
+from graphls.primitives.blockwise import borders, dynamic_map
 
 Array = np.ndarray[Any, Any]
 F32 = np.float32
@@ -68,11 +71,27 @@ def test_the_map_is_that_of_bitsandbytes(is_signed: bool, numbers: dict[int, flo
 
 
 @pytest.mark.parametrize("is_signed", SIGNS)
-def test_a_cell_has_at_most_one_border_also_where_a_root_is_rounded(is_signed: bool) -> None:
-    first = first_codes(is_signed)
-    roots = (np.arange(len(first)) + 1.25) / CELLS - is_signed
-    last = np.searchsorted(borders(is_signed), np.sign(roots) * roots**4)
-    assert set((last - first).tolist()) == {0, 1} and first[-1] >= 254
+def test_a_cell_has_at_most_one_border_also_where_a_place_is_rounded(is_signed: bool) -> None:
+    codes, limits = blockwise._cells(is_signed)
+    cells = np.arange(1 << 16).astype(np.uint16).view(np.int16).astype(np.float64)
+    highest = np.clip((np.where(cells < 0, cells, cells + 1) + blockwise.SLACK) / blockwise.CELLS, -1, 1)
+    with np.errstate(divide="ignore"):
+        last = np.searchsorted(borders(is_signed), highest / (1 - abs(highest)) / blockwise.FINE)
+    assert set((last - codes).tolist()) == {0, 1}
+    assert (limits == borders(is_signed)[codes] * F32(blockwise.FINE)).all()
+
+
+@pytest.mark.parametrize("is_signed", SIGNS)
+def test_numbers_with_one_upper_half_have_at_most_one_border(is_signed: bool) -> None:
+    halves = borders(is_signed)[:-1].view(np.uint32) >> 16
+    assert len(set(halves.tolist())) == 255
+
+
+def test_maxima_of_another_shape_are_refused() -> None:
+    with pytest.raises(GraphValueError, match=r"takes maxima of the shape \(3,\), one for each block of 256 elements"):
+        apply("quantize_blockwise", np.ones((2, 300), F32), np.ones(2, F32), is_signed=True)
+    with pytest.raises(GraphTypeError, match="takes codes in uint8, not f32"):
+        apply("dequantize_blockwise", np.ones(256, F32), np.ones(1, F32), is_signed=True)
 
 
 class Stored(nn.Cell):
