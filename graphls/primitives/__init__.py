@@ -70,7 +70,7 @@ __all__ = [
     "Value",
     "arithmetic", "bfloat16", "blockwise", "bool_", "broadcast_shapes", "cast", "collectives", "control", "convolution",
     "extremes", "f32", "float16", "float32", "float64", "functions", "host", "indexing", "int8", "int16", "int32",
-    "int64", "linear", "logic", "lookup", "loops", "namespace", "normalise_axes", "normalise_axis", "of", "order", "packing",
-    "pooling", "random", "reduction", "require_float", "same_dtype", "sample", "scaling", "shape", "shared_power",
-    "softmax", "stochastic_rounding", "trigonometric", "uint8",
+    "int64", "linear", "logic", "lookup", "loops", "namespace", "normalise_axes", "normalise_axis", "of", "order",
+    "packing", "pooling", "random", "reduction", "require_float", "same_dtype", "sample", "scaling", "shape",
+    "shared_power", "softmax", "stochastic_rounding", "trigonometric", "uint8",
 ]  # fmt: skip
