@@ -269,13 +269,13 @@ class Dequantize(Primitive):
     """q * scale, rounded once in float32 and once more to `dtype`: the float32 or 16-bit numbers of a low array.
 
     `scale` has one element for each block of `block`, which has a size for each axis, 0 for the whole axis; the last
-    block of an axis may be smaller. The scale, in any float or low dtype, and q are taken in float32. No gradient
-    passes through a low dtype.
+    block of an axis may be smaller. The scale, in any float or low dtype, and q are taken in float32. `role` says for
+    readers what the array is to the products of a layer, such as "weight". No gradient passes through a low dtype.
     """
 
     takes_low = native_low = True
     samples = (
-        sample(of(float8_e4m3fn, 4, 6), f32(1, 1), gradient=False, dtype=float32, block=(0, 0)),
+        sample(of(float8_e4m3fn, 4, 6), f32(1, 1), gradient=False, dtype=float32, block=(0, 0), role="weight"),
         sample(of(float8_e5m2, 4, 6), f32(4, 1), gradient=False, dtype=float16, block=(1, 0)),
         sample(of(float4_e2m1fn, 4, 64), of(float8_e8m0fnu, 4, 2), gradient=False, dtype=float16, **_MX),
         sample(of(float8_e4m3fn, 5, 7), f32(3, 3), gradient=False, dtype=float32, block=(2, 3)),
@@ -284,7 +284,7 @@ class Dequantize(Primitive):
     )
     vjp = no_gradient
 
-    def infer(self, q: Type, scale: Type, dtype: DType, block: Block) -> Type:
+    def infer(self, q: Type, scale: Type, dtype: DType, block: Block, role: str = "") -> Type:
         if not q.dtype.is_low:
             raise GraphTypeError(f"dequantize takes an array of a low dtype, as quantize makes it, not {q}.")
         if dtype not in (float32, float16, bfloat16):
@@ -292,10 +292,10 @@ class Dequantize(Primitive):
         _check_scale(self.name, q, scale, block)
         return q.with_dtype(dtype)
 
-    def numpy(self, q: Array, scale: Array, dtype: DType, block: Block) -> Any:
+    def numpy(self, q: Array, scale: Array, dtype: DType, block: Block, role: str = "") -> Any:
         return _times_scales(q, scale, Blocks(q.shape, block))
 
-    def onnx(self, e: Emitter, q: str, scale: str, dtype: DType, block: Block) -> str:
+    def onnx(self, e: Emitter, q: str, scale: str, dtype: DType, block: Block, role: str = "") -> str:
         blocks, computed = Blocks(e.in_types[0].shape, block), e.out_types[0].dtype
         is_linear = e.in_types[0].dtype.is_low and (blocks.is_one or len(blocks.long_axes) < 2)
         product = (_dequantized_linearly if is_linear else _times_scales_in_onnx)(e, q, scale, blocks)

@@ -138,7 +138,7 @@ class Compiled(Dependent):
 
     @property
     def rounds_tensors(self) -> bool:
-        """Whether a recipe rounds tensors of the step to a low dtype, of 8 bits or 4, other than in loops."""
+        """Whether a recipe rounds tensors of the step to a low dtype, of 8 bits or 4."""
         if not any(value.type.dtype.is_low for node in walk(self.graph) for value in node.outputs):
             return False
         from graphls.inspect.diagnosis.roundings import roundings
@@ -309,7 +309,7 @@ class Compiled(Dependent):
         For each tensor the shares that saturate and that become zero, the signal to quantization noise ratio, the
         scales with their history, a histogram on the range of the format, and what would mend it. The step is compiled
         once more, with these tensors as results, and runs on the state as it is; no state changes. Raises as a call
-        does, and GraphValueError where the step rounds no tensor to a low dtype, or only in loops.
+        does, and GraphValueError where the step rounds no tensor to a low dtype.
         """
         return checked(self._diagnose().explain_precision, inputs)
 

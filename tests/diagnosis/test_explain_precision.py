@@ -55,7 +55,7 @@ def ratios(x: Any, rounded: Any) -> tuple[float, float]:
 
 BLOCKS = """graph @g(%x: f32[3,6], %scale: f32[2,2], %inverse: f32[2,2]) {{
   %q = quantize(%x, %scale) {{block=[2, 4], dtype={dtype}}} : {dtype}[3,6]  // forward fc | train.py:7
-  %y = dequantize(%q, %inverse) {{block=[2, 4], dtype=f32}} : f32[3,6]  // forward fc | train.py:7
+  %y = dequantize(%q, %inverse) {{block=[2, 4], dtype=f32, role="input"}} : f32[3,6]  // forward fc | train.py:7
   return %y
 }}"""
 
@@ -136,7 +136,8 @@ def test_a_branch_that_does_not_run_has_no_tensors() -> None:
     (found,) = explained(text, np.array(True), *arrays)
     assert found.sqnr == math.inf
     nothing = explained(text, np.array(False), *arrays)
-    assert len(nothing) == 0 and "branches that did not run" in str(nothing) and nothing._repr_html_()
+    assert len(nothing) == 0 and "Not measured: 1 tensor of the step, in a branch that did not run." in str(nothing)
+    assert nothing._repr_html_()
 
 
 def test_scales_of_blocks_are_spread_over_their_elements() -> None:
@@ -325,14 +326,104 @@ def test_a_step_without_low_tensors_says_how_to_get_some() -> None:
         step.explain_precision(X, LABELS)
 
 
-def test_tensors_in_loops_are_not_measured() -> None:
-    text = """graph @g(%xs: f32[3,4], %s: f32[1], %start: f32[4]) {
-  %last, %all = scan(%start, %xs) {carries=1, length=3} : f32[4], f32[3,4] region(%a: f32[4], %x: f32[4]) {
+LOOP = """graph @g(%xs: f32[3,4], %s: f32[1], %start: f32[4]) {
+  %last, %all = scan(%start, %xs) {carries=1, length=3, reverse=R} : f32[4], f32[3,4] region(%a: f32[4], %x: f32[4]) {
     %q = quantize(%x, %s) {block=[0], dtype=f8e5m2} : f8e5m2[4]
-    %y = dequantize(%q, %s) {block=[0], dtype=f32} : f32[4]
-    yield %a, %y
+    %y = dequantize(%q, %s) {block=[0], dtype=f32, role="input"} : f32[4]
+    %b = quantize(%a, %s) {block=[0], dtype=f8e5m2} : f8e5m2[4]
+    %c = dequantize(%b, %s) {block=[0], dtype=f32, role="gradient"} : f32[4]
+    %d = add(%c, %y) : f32[4]
+    yield %d, %y
   }
   return %all
 }"""
-    with pytest.raises(GraphValueError, match="or only in loops"):
-        explained(text)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_tensor_in_a_loop_has_the_figures_of_its_worst_iteration(reverse: bool) -> None:
+    xs = F32([[1, 2, 4, 8], [1, 1e-9, 3e-9, 2], [2, 2, 2, 1]])
+    found = explained(LOOP.replace("=R", f"={str(reverse).lower()}"), xs, F32([1]), np.zeros(4, F32))
+    assert len(found) == 2 and found["input"].iteration == (1,)
+    assert (found["input"].flushed, found["input"].amax) == (0.5, 2) and found["input"].type.shape == (4,)
+    assert "of the step, iteration 1: 50.0% flushed to zero" in found.summary
+    carried = [np.zeros(4), xs[2], xs[2] + xs[1]] if reverse else [np.zeros(4), xs[0], xs[0] + xs[1]]
+    assert found["gradient"].amax in [np.abs(value).max() for value in carried], "the value at the beginning"
+
+
+def test_loops_in_branches_and_in_loops() -> None:
+    inner = """%last, %all = scan(%start, %xs) {carries=1, length=2} : f32[2], f32[2,2] region(%a: f32[2], %x: f32[2]) {
+    %q = quantize(%x, %s) {block=[0], dtype=f8e5m2} : f8e5m2[2]
+    %y = dequantize(%q, %s) {block=[0], dtype=f32, role="input"} : f32[2]
+    yield %y, %y
+  }"""
+    head = "graph @g(%c: bool[], %xs: f32[2,2], %s: f32[1], %start: f32[2], %many: f32[3,2]) {\n"
+    outer = "scan(%start, %many) {carries=1, length=3} : f32[2] region(%b: f32[2], %m: f32[2])"
+    branch, loop = (
+        f"{head}  %r = {begin} {{\n  {inner}\n    yield %last\n  }}{other}\n  return %r\n}}"
+        for begin, other in (("cond(%c) : f32[2] region", " region {\n    yield %start\n  }"), (outer, ""))
+    )
+    arrays = F32([[1, 2], [1, 1e-9]]), F32([1]), np.zeros(2, F32), np.ones((3, 2), F32)
+    (found,) = explained(branch, np.array(True), *arrays)
+    assert found.iteration == (1,) and found.flushed == 0.5
+    assert not explained(branch, np.array(False), *arrays)
+    (found,) = explained(loop, np.array(True), *arrays)
+    assert found.iteration == (0, 1) and found.flushed == 0.5
+
+
+def test_what_is_not_measured_is_said() -> None:
+    def halved(x: Any) -> Any:
+        return ops.while_loop(lambda x: x.max() > 1, lambda x: layer(x) / 4, x)
+
+    layer = amp.auto_mixed_precision(nn.Dense(4, 4, "ones"), amp.CurrentScaling())
+    step = graphls.compile(halved, np.ones((2, 4), F32))
+    found = step.explain_precision(np.ones((2, 4), F32))
+    assert step.rounds_tensors and len(found) == 0
+    (note,) = found.notes
+    assert note.startswith("Not measured: 2 tensors of ")
+    assert note.endswith("in a loop whose length is not there before.")
+    assert found.summary == "No tensor was measured in this run." and note in str(found) and note in found._repr_html_()
+
+
+def test_recurrent_layers_are_measured_in_their_loops() -> None:
+    class Last(nn.Cell):
+        def __init__(self) -> None:
+            super().__init__()
+            self.rnn, self.head = nn.LSTM(24, 8, batch_first=True), nn.Dense(8, 5)
+
+        def construct(self, x: Any) -> Any:
+            return self.head(self.rnn(x)[0][:, -1])
+
+    net = amp.auto_mixed_precision(Last(), amp.CurrentScaling())
+    loss = nn.WithLossCell(net, nn.SoftmaxCrossEntropyWithLogits(sparse=True, reduction="mean"))
+    x = np.stack([X] * 6, 1)
+    step = graphls.compile(nn.TrainOneStepCell(loss, nn.SGD(net.trainable_params(), 0.1)).set_train(), x, LABELS)
+    found = step.explain_precision(x, LABELS)
+    inside = [t for t in found if t.iteration]
+    assert {t.role for t in inside} >= {"input", "gradient"} and not found.missed
+    assert all(len(t.iteration) == 1 and t.iteration[0] < 6 for t in inside)
+
+
+def test_inputs_of_gradients_of_weights_are_no_gradients() -> None:
+    """They are transformed in the backward, and are inputs all the same."""
+    found = training(RECIPES["nvfp4"]).explain_precision(X, LABELS)
+    largest = {t.products: t.amax for t in found if t.cell.endswith("fc1") and t.role == "input"}
+    assert set(largest) == {("forward",), ("weight_gradient",)} and max(largest.values()) < 20
+    row = next(line for line in str(found).splitlines() if "fc1" in line and "input for weight_gradient" in line)
+    assert "float4_e2m1fn" in row
+
+
+def test_a_recipe_of_casts_is_measured() -> None:
+    from dataclasses import dataclass
+
+    @dataclass(frozen=True)
+    class Clipped(amp.Form):
+        def rounded(self, e: Any, x: Any, more: Any) -> Any:
+            return e.cast(e.cast(x, dtype=graphls.float8_e4m3fn), dtype=x.dtype)
+
+    class Casts(amp.Recipe):
+        def form(self, role: str, product: str, kind: Any, axes: tuple[int, ...]) -> amp.Form:
+            return Clipped()
+
+    found = training(Casts()).explain_precision(X, LABELS)
+    assert len(found) == 9 and all(t.scales == (1, 1) for t in found)
+    assert max(t.amax for t in found) == np.abs(X).max()

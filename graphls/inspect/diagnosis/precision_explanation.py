@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +25,9 @@ MOST_ROWS = 40
 MOST_DRAWN = 12
 """The most tensors that are drawn."""
 
+LEAST = 0.0005
+"""The least share that is mentioned."""
+
 MOST_NAMES = 4
 """The most tensors that a sentence on what would mend them names, and the most maxima of a history."""
 
@@ -33,8 +37,9 @@ class PrecisionExplanation(Sequence[RoundedTensor]):
     """What a step loses where it rounds tensors to low dtypes, the worst tensor first: a table when printed.
 
     The worst tensor is the one whose ratio of signal to noise is the furthest below what its format gives. A tensor
-    that is rounded once for each of two directions of blocks is there twice. Tensors in loops, and in branches that did
-    not run, are missing.
+    that is rounded once for each of two directions of blocks is there twice; one in a loop has the figures of its worst
+    iteration. `missed` says where tensors are rounded that were not measured, and how many: in branches that did not
+    run, and in loops whose length only a run knows.
 
     Examples:
         >>> import numpy as np
@@ -49,6 +54,7 @@ class PrecisionExplanation(Sequence[RoundedTensor]):
     """
 
     tensors: tuple[RoundedTensor, ...]
+    missed: tuple[tuple[str, int], ...] = ()
 
     def __getitem__(self, index: int | slice | str) -> Any:
         """A tensor by its position, or the worst one of a name, cell or role; raises GraphKeyError for others."""
@@ -67,15 +73,16 @@ class PrecisionExplanation(Sequence[RoundedTensor]):
     def summary(self) -> str:
         """The explanation in two sentences."""
         if not self.tensors:
-            return "No tensor was rounded in this run: those of the step are in branches that did not run."
+            return "No tensor was measured in this run."
         worst, poor = self.tensors[0], sum(t.is_poor for t in self.tensors)
         count = f"{len(self.tensors)} tensors are rounded, {poor or 'none'} of them poorly."
         return f"{count} The worst is the {worst.role} of {worst.place}: {_losses(worst)}."
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What would mend the poor ones, the worst first."""
-        return tuple(_notes(self.tensors))
+        """What would mend the poor ones, the worst first, and what was not measured."""
+        missed = (f"Not measured: {_count(count)} of {place}." for place, count in self.missed)
+        return (*_notes(self.tensors), *missed)
 
     def __str__(self) -> str:
         return "\n".join([self.summary, "", *self._table().lines(), *(["", *self.notes] if self.notes else [])])
@@ -95,34 +102,42 @@ class PrecisionExplanation(Sequence[RoundedTensor]):
         return page.text()
 
     def _table(self) -> Table:
-        rows = [tensor.row for tensor in self.tensors[:MOST_ROWS]]
+        often = Counter((tensor.cell, tensor.role) for tensor in self.tensors)
+        roles = [t.purpose if often[t.cell, t.role] > 1 else t.role for t in self.tensors[:MOST_ROWS]]
+        rows = [(shown(t.cell), role, *t.row) for t, role in zip(self.tensors, roles, strict=False)]
         if len(self.tensors) > MOST_ROWS:
             rows.append((f"({len(self.tensors) - MOST_ROWS} more)", *[""] * (len(HEADER) - 1)))
         return Table(HEADER, rows, texts=4)
 
 
+def _count(number: int) -> str:
+    return f"{number} tensor{'s' if number > 1 else ''}"
+
+
 def _losses(tensor: RoundedTensor) -> str:
     """What a tensor loses, in a few words."""
     shares = {"saturated": tensor.saturated, "flushed to zero": tensor.flushed, "not finite": tensor.not_finite}
-    parts = [f"{share:.1%} {name}" for name, share in shares.items() if share]
+    parts = [f"{share:.1%} {name}" for name, share in shares.items() if share >= LEAST]
     return ", ".join([*parts, f"{decibels(tensor.sqnr)} dB" if tensor.sqnr < float("inf") else "exact"])
 
 
 def _notes(tensors: Sequence[RoundedTensor]) -> Iterator[str]:
-    alike: dict[str, list[str]] = {}
+    alike: dict[str, list[RoundedTensor]] = {}
     for tensor in tensors:
         if tensor.remedy:
-            alike.setdefault(f"{tensor.remedy}{_past(tensor)}", []).append(f"{tensor.role} of {tensor.place}")
-    for remedy, names in alike.items():
-        names = list(dict.fromkeys(names))
+            alike.setdefault(tensor.remedy, []).append(tensor)
+    for remedy, tensors in alike.items():
+        names = list(dict.fromkeys(f"{tensor.role} of {tensor.place}" for tensor in tensors))
         more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-        yield f"The {', the '.join(names[:MOST_NAMES])}{more}: {remedy}"
+        yield f"The {', the '.join(names[:MOST_NAMES])}{more}: {remedy}{_past(tensors)}"
 
 
-def _past(tensor: RoundedTensor) -> str:
-    """The last maxima of a history; its first number is the place of the next one."""
-    last = [number(maximum) for maximum in (tensor.history or ())[1:] if maximum][-MOST_NAMES:]
-    return f" Its last maxima were {', '.join(last)}, and it is {number(tensor.amax)} now." if last else ""
+def _past(tensors: Sequence[RoundedTensor]) -> str:
+    """The last maxima of the history of the worst tensor; its first number is the place of the next one."""
+    worst = tensors[0]
+    last = [number(maximum) for maximum in (worst.history or ())[1:] if maximum][-MOST_NAMES:]
+    owner = "Its" if len(tensors) == 1 else "The first one's"
+    return f" {owner} last maxima were {', '.join(last)}, and it is {number(worst.amax)} now." if last else ""
 
 
 def _drawn(tensor: RoundedTensor) -> Histogram:

@@ -54,7 +54,7 @@ class _Recorder:
         computed = {v: None for n in inside for v in n.outputs}
         conditions = {self.inner.get(v, v) for n in self.nodes if n.primitive.is_branch for v in n.inputs[:1]}
         values = [v for v in computed if is_recorded(v) or v in conditions]
-        return [values[a:b] for a, b in watched.parts(values)]
+        return [values[a:b] for a, b in watched.parts([value.type for value in values])]
 
     def take(self, value: Value, result: Any) -> None:
         """Compute the statistics of a value, or note the answer of a condition."""

@@ -62,40 +62,10 @@ class Window:
 
 
 @dataclass(frozen=True)
-class RoundedTensor:
-    """A tensor that is rounded to the low dtype `format`, in one run.
+class Figures:
+    """The figures of an array that is rounded to a low dtype; RoundedTensor says what they are."""
 
-    `role` is "input", "weight" or "gradient", `cell` the path of the cell, `file` and `line` the user's line and `code`
-    its text, each empty where it is not known. `saturated` is the share of elements that round beyond the largest
-    number of the format, `flushed` that of those which become zero and were not, `subnormal` that of other elements
-    below the least normal number, and `not_finite` that of infinities and nans, which the other figures leave out.
-    `sqnr` is the signal to quantization noise ratio in dB, 10 log10(sum x^2 / sum (x - rounded)^2), and `element_sqnr`
-    the mean by element, -10 log10(mean min(1, ((x - rounded) / x)^2)), which a few large numbers cannot hide; both are
-    inf where nothing is lost. `amax` is the absolute maximum. `scales` are the least and the largest multiplier of
-    blocks that are not 0, and `history` the maxima of the steps before, where these give the scale. `histogram` counts
-    elements by the power of two of their magnitude times the scale.
-
-    Examples:
-        >>> import numpy as np
-        >>> import graphls
-        >>> from graphls import amp, nn
-        >>> net = amp.auto_mixed_precision(nn.Dense(4, 2), amp.CurrentScaling())
-        >>> x = np.float32([[1, 2, 4, 8]])
-        >>> tensor = graphls.compile(net, x).explain_precision(x)["input"]
-        >>> tensor.format, tensor.amax, tensor.scales, tensor.sqnr
-        (Float8_e4m3fn, 8.0, (56.0, 56.0), inf)
-    """
-
-    name: str
-    type: Type
     format: DType
-    role: str
-    phase: str
-    cell: str
-    file: str
-    line: int
-    code: str
-    block: tuple[int, ...]
     saturated: float
     flushed: float
     subnormal: float
@@ -104,8 +74,31 @@ class RoundedTensor:
     element_sqnr: float
     amax: float
     scales: tuple[float, float]
-    history: tuple[float, ...] | None
     histogram: Mapping[int, int] = field(repr=False)
+
+    @classmethod
+    def of(cls, format: DType, x: Array, scaled: Array, rounded: Array, scale: Array) -> Figures:
+        """The figures of x, of x times the scale, and of x after rounding, in one shape; `scale` has all scales."""
+        window, size, finite = Window.of(format), max(1, x.size), np.isfinite(x)
+        before, after = (array[finite].astype(np.float64) for array in (x, rounded))
+        magnitude = np.abs(scaled[finite].astype(np.float64))
+        flushed = (before != 0) & (after == 0)
+        small = (magnitude < window.normal) & (after != 0)
+        noise = np.square(before - after)
+        nonzero = before != 0
+        by_element = np.minimum(noise[nonzero] / np.square(before[nonzero]), 1)  # a number can be lost only once
+        return Figures(
+            format=format,
+            saturated=float(np.count_nonzero(magnitude > window.saturates) / size),
+            flushed=float(np.count_nonzero(flushed) / size),
+            subnormal=float(np.count_nonzero(small) / size),
+            not_finite=(x.size - before.size) / size,
+            sqnr=_ratio(float(np.square(before).sum()), float(noise.sum())),
+            element_sqnr=_ratio(1.0, float(by_element.mean()) if by_element.size else 0.0),
+            amax=float(np.abs(before).max(initial=0.0)),
+            scales=(float(scale.min(initial=np.inf)), float(scale.max(initial=-np.inf))),
+            histogram=_histogram(magnitude, window),
+        )
 
     @property
     def window(self) -> Window:
@@ -125,6 +118,46 @@ class RoundedTensor:
         """Whether it loses a good deal more than the format takes of any tensor: a shortfall of more than 6 dB."""
         return self.shortfall > SHORT
 
+
+@dataclass(frozen=True, kw_only=True)
+class RoundedTensor(Figures):
+    """A tensor that is rounded to the low dtype `format`, in one run, with its figures.
+
+    `role` is "input", "weight" or "gradient", `products` those of the layer that read it, `cell` the path of the cell,
+    `file` and `line` the user's line and `code` its text, each empty where it is not known. `history` has the maxima of
+    the steps before, where these give the scale. A tensor in a loop has the figures of the worst `iteration`.
+    The figures are: `saturated`, the share of elements that round beyond the largest number of the format, `flushed`,
+    that of those which become zero and were not, `subnormal`, that of other elements below the least normal number, and
+    `not_finite`, that of infinities and nans, which the other figures leave out; `sqnr`, the signal to quantization
+    noise ratio in dB, 10 log10(sum x^2 / sum (x - rounded)^2), and `element_sqnr`, the mean by element, -10 log10(mean
+    min(1, ((x - rounded) / x)^2)), which a few large numbers cannot hide, both inf where nothing is lost; `amax`, the
+    absolute maximum; `scales`, the least and the largest multiplier of blocks that are not 0; and `histogram`, which
+    counts elements by the power of two of their magnitude times the scale.
+
+    Examples:
+        >>> import numpy as np
+        >>> import graphls
+        >>> from graphls import amp, nn
+        >>> net = amp.auto_mixed_precision(nn.Dense(4, 2), amp.CurrentScaling())
+        >>> x = np.float32([[1, 2, 4, 8]])
+        >>> tensor = graphls.compile(net, x).explain_precision(x)["input"]
+        >>> tensor.format, tensor.amax, tensor.scales, tensor.sqnr
+        (Float8_e4m3fn, 8.0, (56.0, 56.0), inf)
+    """
+
+    name: str
+    type: Type
+    role: str
+    products: tuple[str, ...]
+    phase: str
+    cell: str
+    file: str
+    line: int
+    code: str
+    block: tuple[int, ...]
+    history: tuple[float, ...] | None
+    iteration: tuple[int, ...] = ()
+
     @property
     def has_one_scale(self) -> bool:
         """Whether one scale is that of all elements."""
@@ -134,17 +167,23 @@ class RoundedTensor:
     def place(self) -> str:
         """The cell and the user's line."""
         line = f" ({shown(str(Location(self.file, self.line)))})" if self.file else ""
-        return f"{shown(self.cell) or 'the step'}{line}"
+        at = f", iteration {', '.join(map(str, self.iteration))}" if self.iteration else ""
+        return f"{shown(self.cell) or 'the step'}{line}{at}"
+
+    @property
+    def purpose(self) -> str:
+        """The role and the products that read it: `input for forward, weight_gradient`."""
+        return f"{self.role} for {', '.join(self.products)}" if self.products else self.role
 
     @property
     def remedy(self) -> str:
         """A sentence on what would mend it; empty where nothing is to be mended."""
         if self.not_finite:
             return "It is not finite before it is rounded; step.explain_overflow says why."
-        if self.history is not None and self.saturated:
-            return self._behind
         if not self.is_poor:
             return ""
+        if self.history is not None and self.saturated:
+            return self._behind
         if self.history is not None and self.amax * self.scales[1] < self.window.largest / 4:
             return self._ahead
         if self.saturated and not self.has_one_scale:
@@ -171,12 +210,11 @@ class RoundedTensor:
 
     @property
     def row(self) -> tuple[str, ...]:
-        """The row of the table."""
+        """The row of the table behind its cell and its role."""
         line = shown(str(Location(self.file, self.line))) if self.file else ""
         shares = (f"{share:.1%}" for share in (self.saturated, self.flushed, self.subnormal))
         ratios = decibels(self.sqnr), decibels(self.element_sqnr)
-        names = shown(self.cell), self.role, line, self.format.long_name
-        return (*names, *ratios, *shares, number(self.amax), self.scale)
+        return (line, self.format.long_name, *ratios, *shares, number(self.amax), self.scale)
 
     @property
     def scale(self) -> str:
@@ -193,50 +231,12 @@ def decibels(ratio: float) -> str:
     return "exact" if ratio == math.inf else f"{ratio:.1f}"
 
 
-@dataclass(frozen=True)
-class Figures:
-    """The numbers of a tensor of one run; see RoundedTensor."""
-
-    saturated: float
-    flushed: float
-    subnormal: float
-    not_finite: float
-    sqnr: float
-    element_sqnr: float
-    amax: float
-    scales: tuple[float, float]
-    histogram: Mapping[int, int]
-
-    @classmethod
-    def of(cls, window: Window, x: Array, scaled: Array, rounded: Array, scale: Array) -> Figures:
-        """The figures of x, of x times the scale, and of x after rounding, in one shape; `scale` has all scales."""
-        size, finite = max(1, x.size), np.isfinite(x)
-        before, after = (array[finite].astype(np.float64) for array in (x, rounded))
-        magnitude = np.abs(scaled[finite].astype(np.float64))
-        flushed = (before != 0) & (after == 0)
-        small = (magnitude < window.normal) & (after != 0)
-        noise = np.square(before - after)
-        nonzero = before != 0
-        by_element = np.minimum(noise[nonzero] / np.square(before[nonzero]), 1)  # a number can be lost only once
-        return cls(
-            saturated=float(np.count_nonzero(magnitude > window.saturates) / size),
-            flushed=float(np.count_nonzero(flushed) / size),
-            subnormal=float(np.count_nonzero(small) / size),
-            not_finite=(x.size - before.size) / size,
-            sqnr=_ratio(float(np.square(before).sum()), float(noise.sum())),
-            element_sqnr=_ratio(1.0, float(by_element.mean()) if by_element.size else 0.0),
-            amax=float(np.abs(before).max(initial=0.0)),
-            scales=(float(scale.min(initial=np.inf)), float(scale.max(initial=-np.inf))),
-            histogram=_histogram(magnitude, window),
-        )
-
-
 @cache
 def usual_ratios(dtype: DType) -> tuple[float, float]:
     """The two ratios of numbers that are spread evenly from 0 to the largest one of a low dtype."""
     window = Window.of(dtype)
     x = np.arange(1, SPREAD + 1) / SPREAD * window.largest
-    figures = Figures.of(window, x, x, x.astype(np.float32).astype(dtype.numpy), np.ones(1))
+    figures = Figures.of(dtype, x, x, x.astype(np.float32).astype(dtype.numpy), np.ones(1))
     return figures.sqnr, figures.element_sqnr
 
 

@@ -13,6 +13,7 @@ from graphls.base.sharing.storage import array_in
 from graphls.inspect.diagnosis.ranges import Range
 from graphls.ir.graph import PHASES, Graph, Node, Value, definers, uses, walk
 from graphls.ir.reachability import dependents
+from graphls.ir.types import Type
 from graphls.passes import Pipeline
 from graphls.passes.overflow.rescale import Rescale
 from graphls.passes.overflow.watch import Watch, is_watched, watched_values
@@ -79,7 +80,8 @@ class WatchedStep:
         is_enough = self.checked and set(self.checked) <= set(watched_values(self.graph, without_update))
         self.phases = without_update if is_enough else PHASES
         self.values = watched_values(self.graph, self.phases)
-        self.probes = [(self.values[a:b], open_probe(self.watching(a, b))) for a, b in parts(self.values)]
+        slices = parts([value.type for value in self.values])
+        self.probes = [(self.values[a:b], open_probe(self.watching(a, b))) for a, b in slices]
 
     def watching(self, start: int, stop: int) -> Graph:
         """The graph that returns the watched values from start to stop."""
@@ -151,16 +153,16 @@ class WatchedStep:
         return [v for v in dict.fromkeys(leaving) if v in watched]
 
 
-def parts(values: Sequence[Value], times: int = 1) -> list[tuple[int, int]]:
-    """The ranges of indices of values that fit into MOST_BYTES together, each so many times."""
+def parts(types: Sequence[Type], times: int = 1) -> list[tuple[int, int]]:
+    """The ranges of indices of values of these types that fit into MOST_BYTES together, each so many times."""
     ends, total = [], 0
-    for i, value in enumerate(values):
-        size = times * value.type.size * max(4, value.type.dtype.itemsize)
+    for i, kind in enumerate(types):
+        size = times * kind.size * max(4, kind.dtype.itemsize)
         if total and total + size > MOST_BYTES:
             ends.append(i)
             total = 0
         total += size
-    ends.append(len(values))
+    ends.append(len(types))
     return list(zip([0, *ends], ends, strict=False))
 
 

@@ -54,9 +54,32 @@ class Watch:
 
 
 def giving(graph: Graph, values: Sequence[Value]) -> Graph:
-    """The graph with these values as further outputs, also those computed in branches, but not in loops."""
+    """The graph with these values as further outputs, also those computed in branches and in loops.
+
+    A value in a loop of a fixed length has an axis for its iterations; those in other loops are not there.
+    """
     e, carried = _Watching(Names.of(graph), set(values)).block(graph.nodes)
     return graph.replace(nodes=tuple(e.nodes), outputs=(*graph.outputs, *(carried.get(v, v) for v in values)))
+
+
+def trips_of(graph: Graph) -> dict[Value, tuple[int, ...]]:
+    """The lengths of the loops around values in loops of a fixed length, the outermost first."""
+    return dict(_trips(graph.nodes, ()))
+
+
+def _trips(nodes: Iterable[Node], lengths: tuple[int, ...]) -> Iterator[tuple[Value, tuple[int, ...]]]:
+    for node in nodes:
+        for region in node.regions if node.primitive.is_branch else _bodies(node):
+            inner = lengths if node.primitive.is_branch else (*lengths, node.attrs["length"])
+            yield from ((value, inner) for value in region.inputs)
+            yield from _trips(region.nodes, inner)
+        if lengths:
+            yield from ((value, lengths) for value in node.outputs)
+
+
+def _bodies(node: Node) -> tuple[Graph, ...]:
+    """The body of a loop of a fixed length; none of any other node."""
+    return node.regions[-1:] if node.primitive.is_loop and node.attrs.get("length") is not None else ()
 
 
 def watched_values(graph: Graph, phases: tuple[str, ...] = PHASES) -> list[Value]:
@@ -89,7 +112,11 @@ class _Watching:
         e = Builder(self.names)
         carried: dict[Value, Value] = {}
         for node in nodes:
-            rewritten, inner = self.cond(node) if node.primitive.is_branch else (node, {})
+            rewritten, inner = node, dict[Value, Value]()
+            if node.primitive.is_branch:
+                rewritten, inner = self.cond(node)
+            elif _bodies(node):
+                rewritten, inner = self.loop(node)
             e.append(rewritten)
             carried.update(inner)
             carried.update((v, v) for v in node.outputs if v in self.values)
@@ -105,10 +132,25 @@ class _Watching:
             with e.at(node, "check"):
                 added = [v if inner is own else self.zeros(e, v) for _, inner in blocks for v in inner.values()]
             regions.append(region.replace(nodes=tuple(e.nodes), outputs=(*region.outputs, *added)))
-        inside = [v for _, inner in blocks for v in inner]
-        outputs = tuple(Value(self.names.fresh(v.name), v.type) for v in inside)
+        inside = {v: carrier for _, inner in blocks for v, carrier in inner.items()}
+        outputs = tuple(Value(self.names.fresh(v.name), carrier.type) for v, carrier in inside.items())
         rewritten = replace(node, regions=tuple(regions), outputs=(*node.outputs, *outputs))
         return rewritten, dict(zip(inside, outputs, strict=True))
+
+    def loop(self, node: Node) -> tuple[Node, dict[Value, Value]]:
+        """A loop that also yields the watched values of each iteration."""
+        (body,) = _bodies(node)
+        e, inner = self.block(body.nodes)
+        inner |= {v: v for v in body.inputs if v in self.values}
+        if not inner:
+            return node, {}
+        length = node.attrs["length"]
+        outputs = [
+            Value(self.names.fresh(v.name), v.type.with_shape((length, *v.type.shape))) for v in inner.values()
+        ]
+        body = body.replace(nodes=tuple(e.nodes), outputs=(*body.outputs, *inner.values()))
+        rewritten = replace(node, regions=(*node.regions[:-1], body), outputs=(*node.outputs, *outputs))
+        return rewritten, dict(zip(inner, outputs, strict=True))
 
     def zeros(self, e: Builder, like: Value) -> Value:
         return e.constant(0, like.type.dtype, like.type.shape)

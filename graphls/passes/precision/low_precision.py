@@ -14,7 +14,7 @@ from graphls.ir.types import Type, float32, int64, type_of
 from graphls.passes.adapters.weights import matches
 from graphls.passes.manager import register_pass
 from graphls.passes.precision.forms import Form
-from graphls.passes.precision.recipes import RECIPES, Recipe
+from graphls.passes.precision.recipes import RECIPES, Recipe, product_of
 from graphls.passes.precision.scales import absolute_maximum
 from graphls.passes.precision.second_runs import SecondRuns
 from graphls.passes.rewriter import Rewriter
@@ -192,7 +192,9 @@ class _LowPrecision(Rewriter):
             return node
         operands = node.inputs[:2]
         roles = [self.role(value) for value in operands]
-        product = self.product(node, operands, roles)
+        product = product_of(roles)
+        if product == "forward" and "weight" in roles:
+            self.with_weight.update((node.scope, self.base(value, is_cast=True)) for value in operands)
         if product is None or (product != "forward" and not cell.recipe.attention and not self.has_weight(node, roles)):
             return node
         if "weight" not in roles and product == "forward" and not cell.recipe.attention:
@@ -207,16 +209,6 @@ class _LowPrecision(Rewriter):
         if value in self.gradients:
             return "gradient"
         return "weight" if self.base(value, is_cast=True).is_state else "input"
-
-    def product(self, node: Node, operands: Sequence[Value], roles: Sequence[str]) -> str | None:
-        """The product of a layer that a node is; None for one of two gradients, as of second derivatives."""
-        if roles.count("gradient") == 2:
-            return None
-        if "gradient" in roles:
-            return "input_gradient" if "weight" in roles else "weight_gradient"
-        if "weight" in roles:
-            self.with_weight.update((node.scope, self.base(value, is_cast=True)) for value in operands)
-        return "forward"
 
     def has_weight(self, node: Node, roles: Sequence[str]) -> bool:
         """Whether a product of the backward belongs to one with a weight."""
@@ -255,10 +247,19 @@ class _LowPrecision(Rewriter):
         mover = self.mover(value) if form.is_whole else None
         if mover is None:
             tensor = self.tensor(cell, node, role, form)
-            return self.remember(value, form, self.rounded_by(form, value, role, tensor))
+            start = len(self.e.nodes)
+            result = self.rounded_by(form, value, role, tensor)
+            self.say_role(start, role)
+            return self.remember(value, form, result)
         source = self.seen(mover.inputs[0], form) or self.through(cell, node, mover.inputs[0], role, form)
         (result,) = self.e.emit(mover.primitive, (source,), mover.attrs, after=mover.after, name=value.name)
         return self.remember(value, form, result)
+
+    def say_role(self, start: int, role: str) -> None:
+        """Write the role on the nodes from `start` on that bring low values back, for readers of the graph."""
+        for at, node in enumerate(self.e.nodes[start:], start):
+            if node.primitive.name == "dequantize":
+                self.e.nodes[at] = replace(node, attrs={**node.attrs, "role": role})
 
     def rounded_by(self, form: Form, value: Value, role: str, tensor: _Tensor | None) -> Value:
         """The rounded value; where the form has states, the maximum of the value is for their next ones."""

@@ -20,7 +20,8 @@ def verify_low_precision(graph: Graph, recipes: Mapping[str, Recipe]) -> Graph:
     4. A value is quantized once to a dtype and blocks.
     5. The scale of a value comes from the maxima of that value, or from a state. A state that the step writes takes a
        value that comes from the maximum of the value which is rounded by the state; so a scale of this step is not read
-       before it is written, and the one of the step before is not written before it is read.
+       before it is written, and the one of the step before is not written before it is read. In a region a forward that
+       runs again reads the state of its first run.
 
     Raises VerifyError, with the graph and the fault marked, for the first property that is broken.
     """
@@ -36,6 +37,7 @@ class _Proof:
         self.graph, self.recipes = graph, recipes
         self.nodes = [node for node in walk(graph) if node.scope in recipes]
         self.definer = definers(walk(graph))
+        self.top = set(graph.nodes)
         self.readers: dict[Value, list[tuple[int, Node]]] = {}
         for node in walk(graph):
             for position, value in enumerate(node.inputs):
@@ -116,13 +118,22 @@ class _Proof:
             write = self.writes.get(state)
             if write is not None:
                 _, measured = self.sources(write.value)
-                if not any(self.base(value) is self.base(node.inputs[0]) for value in measured):
+                is_own = any(self.base(value) is self.base(node.inputs[0]) for value in measured)
+                if not is_own and not self.runs_again(node, state):
                     scaled = reference(node.inputs[0])
                     text = f"{reference(state)} scales {scaled}, whose maximum it is not written from"
                     raise fault(self.graph, node, text)
         if not states:
             text = f"the scale of {reference(node.inputs[0])} comes neither from its maximum nor from a state"
             raise fault(self.graph, node, text)
+
+    def runs_again(self, node: Node, state: Value) -> bool:
+        """Whether a node in a region reads the state of what its cell has rounded by it outside of all regions.
+
+        So does a forward that runs again, from values which it computes once more.
+        """
+        others = (n for n in self.nodes if n.primitive.name == "quantize" and n.scope == node.scope and n in self.top)
+        return node not in self.top and any(state in self.sources(other.inputs[1])[0] for other in others)
 
     def sources(self, value: Value) -> tuple[set[Value], set[Value]]:
         """The states that a value comes from, and the values whose maxima it comes from.

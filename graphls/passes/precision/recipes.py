@@ -16,6 +16,17 @@ ROLES = ("input", "weight", "gradient")
 PRODUCTS = ("forward", "input_gradient", "weight_gradient")
 """The products of a layer: its result, the gradient of its input and that of its weight."""
 
+
+
+def product_of(roles: Sequence[str]) -> str | None:
+    """The product of a layer whose two operands have these roles; None for one of two gradients."""
+    if "gradient" not in roles:
+        return "forward"
+    if roles.count("gradient") == 2:
+        return None
+    return "input_gradient" if "weight" in roles else "weight_gradient"
+
+
 Float8Format = Literal["HYBRID", "E4M3"]
 """E4M3 is float8_e4m3fn for all tensors; HYBRID has float8_e5m2 for gradients."""
 
