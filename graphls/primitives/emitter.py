@@ -189,6 +189,10 @@ class Emitter(Protocol):
     def ints(self, values: Iterable[int]) -> str:
         """A constant int64 list, the form of shapes and axes."""
 
+    @property
+    def has_signs(self) -> bool:
+        """True unless products alone read the result of the current node, which do not tell the signs of zeros."""
+
     def is_right(self, operator: str, dtype: DType | None = None) -> bool:
         """True if the kernel of an operator is correct, in the dtype of the current node or another."""
 

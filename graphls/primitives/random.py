@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphls.base.errors import GraphTypeError, GraphValueError
-from graphls.ir.types import Type, bool_, float32, int64
+from graphls.ir.types import Type, bool_, float32, int64, uint8
 from graphls.primitives.emitter import Emitter
 from graphls.primitives.primitive import Array, Primitive, no_gradient, of, sample
 
@@ -61,6 +61,20 @@ class RandomUniform(RandomArray):
         numbers = bits.view("<i4").astype(np.float32)
         numbers *= np.float32(2.0**-24)
         return numbers.reshape(shape)
+
+
+class RandomBytes(RandomArray):
+    """Uint8 numbers from 0 to 255, from the seed and step in `state` and the call site."""
+
+    samples = (sample(of(int64, 2), shape=(2, 3), site=1), sample(of(int64, 2), shape=(), site=0))
+
+    def infer(self, state: Type, shape: Shape, site: int) -> Type:
+        _require_state(self.name, state)
+        return Type(uint8, shape)
+
+    def numpy(self, state: Array, shape: Shape, site: int) -> Array:
+        size = prod(shape)
+        return _words(state, site, -(-size // 8)).view(np.uint8)[:size].reshape(shape)
 
 
 class RandomBernoulli(RandomArray):

@@ -9,7 +9,7 @@ import numpy as np
 from graphls.base.errors import GraphTypeError
 from graphls.ir.types import DType, Type, float4_e2m1fn, float8_e4m3fn, float8_e5m2, float8_e5m2fnuz, float16, float32
 from graphls.primitives.emitter import Emitter
-from graphls.primitives.low_precision import FORMATS, as_low, first_place, with_signs
+from graphls.primitives.low_precision import FORMATS, as_low, finite, first_place, is_quick, sign_of, with_signs
 from graphls.primitives.low_precision_in_xla import rounded_in_xla
 from graphls.primitives.primitive import Array, Primitive, f32, no_gradient, of, sample
 
@@ -73,12 +73,16 @@ class RoundStochastically(Primitive):
         x, random = (name if kind.dtype is float32 else e.cast(name, float32) for name, kind in singles)
 
         def at_random(magnitude: str) -> str:
-            unit = e.Max(first_place(e, magnitude, float32), e.const(form.least, float32))
-            unit = e.Mul(unit, e.const(2.0**-form.mantissa, float32))
+            last = 2.0**-form.mantissa
+            unit = e.Max(first_place(e, magnitude, float32, last), e.const(form.least * last, float32))
             shares = e.Div(magnitude, unit)
             lower = e.Floor(shares)
             is_up = e.Less(random, e.Sub(e.Sub(shares, lower), e.const(HALF)))
             return e.Mul(e.Add(lower, e.cast(is_up, float32)), unit)
 
-        nearer = with_signs(e, x, form, form.most, at_random)
+        if is_quick(e, form) and form.has_negative_zero:
+            x, huge = finite(e, x, form)
+            nearer = e.Mul(at_random(e.Abs(x)), sign_of(e, x, huge))
+        else:
+            nearer = with_signs(e, x, form, form.most, at_random)
         return e.cast(nearer, dtype) if e.out_types[0].dtype is dtype else nearer

@@ -15,8 +15,8 @@ from tests.primitives.test_every_primitive import CASES, PRIMITIVES
 
 MOVES = {
     "broadcast_to", "cast", "check_labels", "composition", "concat", "cond", "constant", "custom_gradient", "depend",
-    "gather", "gather_elements", "gradient", "one_hot", "overflow_start", "pack", "random_bernoulli", "random_integers",
-    "random_normal", "random_permutation", "random_uniform", "reshape", "reverse", "scan", "segment",
+    "gather", "gather_elements", "gradient", "one_hot", "overflow_start", "pack", "random_bernoulli", "random_bytes",
+    "random_integers", "random_normal", "random_permutation", "random_uniform", "reshape", "reverse", "scan", "segment",
     "shard", "slice", "slice_gradient", "stop_gradient", "transpose", "unpack", "where", "while_loop",
 }  # fmt: skip
 GEOMETRY: dict[str, Any] = {"strides": (2, 2), "pads": (1, 1, 1, 1)}

@@ -12,7 +12,7 @@ import graphls.primitives  # noqa: F401
 from graphls.inspect.testing.laws import backpropagate
 from graphls.ir import Builder, Graph, Value, interpret
 from graphls.ir.registry import lookup
-from graphls.ir.types import float16, float32, float64, int64, type_of
+from graphls.ir.types import float16, float32, float64, int64, type_of, uint8
 from graphls.primitives.primitive import Array, f32, of
 from graphls.runtime.lowering import lower
 
@@ -181,6 +181,19 @@ def test_the_random_stream_stays_what_it_is() -> None:
 
 
 STREAM = [0.6483120322227478, 0.5303301811218262, 0.4839070439338684]
+
+
+def test_random_bytes_are_those_of_the_stream() -> None:
+    state = np.array([7, 11], np.int64)
+    short, long = (
+        np.asarray(lookup("random_bytes").evaluate((state,), {"shape": (size,), "site": 13}, (of(uint8, size),))[0])
+        for size in (5, 100_001)
+    )
+    assert short.dtype == np.uint8 and short.tolist() == long[:5].tolist() == BYTES
+    assert abs(np.bincount(long, minlength=256) - 100_001 / 256).max() < 100
+
+
+BYTES = [207, 199, 247, 165, 67]
 
 
 @pytest.mark.parametrize("probability", [0.0, 0.1, 0.5, 0.9, 1.0])

@@ -101,5 +101,5 @@ def test_ranks_have_one_maximum(two_ranks: Ran) -> None:
 @needs_ranks
 def test_maxima_of_this_step_are_those_of_all_ranks(two_ranks: Ran) -> None:
     """Losses and scales are those of one process, also by a form of one's own; a layer communicates twice in a step."""
-    sizes = "[1, 1, 1, 1]", "[1, 1, 1, 1]", "[1, 1, 2, 2]"
+    sizes = "[1, 1, 1, 1]", "[1, 1, 1, 1]", "[1, 1, 3, 3]"
     assert two_ranks.found["recipes_of_this_step"] == [f"{rank} 4 {size}" for rank in (0, 1) for size in sizes]

@@ -46,7 +46,7 @@ Case = tuple[Graph, list[Any], DType]
 PRIMITIVES: list[Any] = [p for p in operations() if type(p).__module__.startswith("graphls.primitives") and p.samples]
 FLOATS = (float32, float64, float16, bfloat16)
 INTEGERS = (int8, int16, int64, uint8, uint16, uint32, uint64)
-ON_HOST = {"random_bernoulli", "random_integers", "random_normal", "random_permutation", "random_uniform"}
+ON_HOST = {f"random_{what}" for what in ("bernoulli", "bytes", "integers", "normal", "permutation", "uniform")}
 
 ROUNDED_ONCE = {
     "abs", "add", "ceil", "fake_quantize", "floor", "floor_div", "fmod", "maximum", "minimum", "mod", "mul", "neg",

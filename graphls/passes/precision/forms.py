@@ -45,7 +45,7 @@ class More(Protocol):
         ...
 
     def uniform(self, kind: Type) -> Value:
-        """Float32 numbers in [0, 1), of the shape of a type, that differ in every step."""
+        """Float32 numbers between 0 and 1 of 8 random bits, of the shape of a type, that differ in every step."""
         ...
 
 
@@ -235,23 +235,24 @@ class NVFP4Form(Form):
         y = x
         if self.hadamard_axis is not None:
             y = transformed(e, e.cast(x, dtype=float32) if x.dtype.is_half else x, self.hadamard_axis)
-        scale, inverse_scale = self._scales(e, y, more.absolute_maximum(y))
+        maxima = absolute_maximum(e, y, self.block)
+        scale, inverse_scale = self._scales(e, maxima, more.absolute_maximum(maxima))
         if not self.is_stochastic:
             return _through(e, y, float4_e2m1fn, self.block, scale, inverse_scale, x.dtype)
         product, random = scaled(e, y, scale, self.block), more.uniform(y.type)
         low = e.round_stochastically(product, random, dtype=float4_e2m1fn)
         return _back(e, low, inverse_scale, self.block, x.dtype)
 
-    def _scales(self, e: Builder, x: Value, tensor: Value) -> tuple[Value, Value]:
+    def _scales(self, e: Builder, maxima: Value, tensor: Value) -> tuple[Value, Value]:
         """The multipliers of the blocks, and their inverses: in the words of the paper, s_enc,b and s_dec,b * s_dec.
 
-        `tensor` is the maximum of the tensor.
+        `maxima` are those of the blocks, `tensor` is that of the tensor.
         """
         least, most = largest_number(float4_e2m1fn), largest_number(float8_e4m3fn)
         encoding = e.minimum(e.div(least * most, tensor), LARGEST)
         encoding = e.where(e.equal(encoding, 0.0), e.constant(1, float32), encoding)
         decoding = inverse(e, encoding, tensor)
-        of_blocks = e.mul(absolute_maximum(e, x, self.block), e.mul(encoding, 1 / least))
+        of_blocks = e.mul(maxima, e.mul(encoding, 1 / least))
         low = e.cast(e.cast(of_blocks, dtype=float8_e4m3fn), dtype=float32)
         total = e.mul(low, decoding)
         return e.minimum(e.div(1.0, total), LARGEST), total

@@ -27,12 +27,18 @@ def transformed(e: Builder, x: Value, axis: int) -> Value:
     before, after = x.shape[:axis], x.shape[axis + 1 :]
     signs = np.array(SIGNS).reshape(SIZE, *(1,) * len(after)) / SIZE**0.5
     y = e.mul(e.reshape(head, shape=(*before, groups, SIZE, *after)), e.constant(signs, x.dtype))
-    y = e.reshape(y, shape=(*before, groups, 2, 2, 2, 2, *after))
-    for stage in range(len(before) + 1, len(before) + 5):
-        first, second = _part(e, y, stage, 0, 1), _part(e, y, stage, 1, 2)
-        y = e.concat(e.add(first, second), e.sub(first, second), axis=stage)
+    y = e.reshape(y, shape=(*before, groups, 4, 4, *after))
+    for four in (len(before) + 1, len(before) + 2):  # two stages at once, for which each number is moved once
+        a, b, c, d = (_part(e, y, four, i, i + 1) for i in range(4))
+        (a, c), (b, d) = _both(e, a, c), _both(e, b, d)
+        y = e.concat(*_both(e, a, b), *_both(e, c, d), axis=four)
     y = e.reshape(y, shape=head.shape)
     return e.concat(y, _part(e, x, axis, groups * SIZE, size), axis=axis) if size % SIZE else y  # type: ignore[no-any-return]
+
+
+def _both(e: Builder, x: Value, y: Value) -> tuple[Value, Value]:
+    """The sum and the difference."""
+    return e.add(x, y), e.sub(x, y)
 
 
 def _part(e: Builder, x: Value, axis: int, start: int, stop: int) -> Value:

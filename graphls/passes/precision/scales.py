@@ -10,6 +10,7 @@ import numpy as np
 from graphls.ir.build import Builder
 from graphls.ir.graph import Value
 from graphls.ir.types import DType, float32
+from graphls.primitives.scaling import Blocks
 
 LARGEST = float(np.finfo(np.float32).max)
 
@@ -58,10 +59,14 @@ def power_below(e: Builder, x: Value) -> Value:
 
 def scaled(e: Builder, x: Value, scale: Value, block: tuple[int, ...]) -> Value:
     """x * scale in float32, where the scale has one element for each block, without a rounding to a low dtype."""
-    for axis, (size, length) in enumerate(zip(block, x.shape, strict=True)):
-        if size > 1 and scale.shape[axis] > 1:
-            scale = _repeated(e, scale, axis, size, length)
-    return e.mul(x if x.dtype is float32 else e.cast(x, dtype=float32), scale)  # type: ignore[no-any-return]
+    x, blocks = x if x.dtype is float32 else e.cast(x, dtype=float32), Blocks(x.shape, block)
+    if blocks.are_padded:
+        for axis, (size, length) in enumerate(zip(block, x.shape, strict=True)):
+            if size > 1 and scale.shape[axis] > 1:
+                scale = _repeated(e, scale, axis, size, length)
+        return e.mul(x, scale)  # type: ignore[no-any-return]
+    product = e.mul(e.reshape(x, shape=blocks.parts), e.reshape(scale, shape=blocks.spread))
+    return e.reshape(product, shape=x.shape)  # type: ignore[no-any-return]
 
 
 def _repeated(e: Builder, x: Value, axis: int, size: int, length: int) -> Value:

@@ -25,6 +25,7 @@ from graphls.runtime.lowering.rules import Rules
 from graphls.runtime.lowering.target import KernelCheck, Target, target_of, trust_kernels
 from graphls.runtime.lowering.types import describe, exchanged, held
 from graphls.runtime.lowering.values import Forms
+from graphls.runtime.signs_of_zeros import without_signs
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,7 @@ class Lowering(Rules):
     """A lowering of a graph: the tensors of every value, which the rules of its nodes append to the model.
 
     `captured` values are read inside of branches and loops, and `fenced` ones also come from a convolution.
+    Products alone read `unsigned` ones, to which the signs of zeros are nothing.
     """
 
     def __init__(self, graph: Graph, target: Target, kernel_is_right: KernelCheck) -> None:
@@ -74,6 +76,7 @@ class Lowering(Rules):
         self.deferred: dict[Value, Node] = {}
         self.captured: set[Value] = set()
         self.fenced: set[Value] = set()
+        self.unsigned: set[Value] = set()
 
     def lower(self) -> Lowered:
         """The graph as a model."""
@@ -110,6 +113,7 @@ class Lowering(Rules):
         read = captured(nodes, deferred)
         self.captured |= read
         self.fenced |= fenced(nodes, read)
+        self.unsigned |= without_signs(nodes, yielded | read)
         for node in nodes:
             self.definer.update((value, node) for value in node.outputs)
             if not (node.outputs and node.outputs[0] in deferred):
@@ -181,6 +185,11 @@ class Lowering(Rules):
         """True if the kernel of an operator is right, in the dtype of the current node or another."""
         dtype = dtype or self.in_types[0].dtype
         return dtype is not bfloat16 and self.kernel_is_right(operator, dtype)
+
+    @property
+    def has_signs(self) -> bool:
+        """Whether other nodes than products read the sign of a zero in the result of the current node."""
+        return self.node is None or self.unsigned.isdisjoint(self.node.outputs)
 
     def has_kernel(self, operator: str, dtype: DType | None = None) -> bool:
         """True if the device has a kernel of an operator, for the dtype of the current node or another."""

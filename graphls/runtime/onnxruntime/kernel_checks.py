@@ -102,6 +102,12 @@ def _bounds(dtype: DType, run: Run) -> bool:
     return _agree(run("Clip", x, low, high), np.clip(x, low, high))
 
 
+def _threshold(dtype: DType, run: Run) -> bool:
+    """A check of ThresholdedRelu: a nan is 0, and the sign of a zero above the threshold stays."""
+    x = np.repeat(np.array([np.nan, -0.0, 0.0, -2.0, 3.0, -5.0], dtype.numpy), _LANES)
+    return _agree(run("ThresholdedRelu", x, alpha=-4.0), np.where(x > -4, x, np.zeros((), dtype.numpy)))
+
+
 _CHECKS: dict[str, Callable[[DType, Run], bool]] = {
     "Ceil": _elementwise("Ceil", np.ceil, -0.5, -0.0, 0.5),
     "Clip": _bounds,
@@ -115,6 +121,7 @@ _CHECKS: dict[str, Callable[[DType, Run], bool]] = {
     "Sigmoid": _elementwise("Sigmoid", _logistic, -17.0, -15.3, 2.0),
     "Sign": _elementwise("Sign", np.sign, np.nan, 2.0),
     "Sqrt": _elementwise("Sqrt", np.sqrt, np.inf, -0.0, 1.5),
+    "ThresholdedRelu": _threshold,
     "TopK": _order,
 }
 

@@ -28,6 +28,7 @@ from graphls.runtime.onednn.program.calls import Array, View
 from graphls.runtime.onednn.program.program import Group, Program
 from graphls.runtime.onednn.registry import rule
 from graphls.runtime.onednn.scales import emit_numpy
+from graphls.runtime.signs_of_zeros import signs_matter
 
 _HUGE = 2.0**100
 MOST_SCALED = 3
@@ -88,20 +89,12 @@ def roundings(nodes: Sequence[Node], results: Collection[Value], definer: Mappin
         (low, inverse), maker = node.inputs, definer.get(node.inputs[0])
         is_alone = len(readers[low]) == 1 and low not in leaving and rounds(low.type.dtype)
         if maker is not None and maker.primitive.name == "quantize" and is_alone and _block(maker) == _block(node):
-            emit = partial(_there_and_back, (maker, node), _has_signs(node.output, readers, leaving))
+            emit = partial(_there_and_back, (maker, node), signs_matter(node.output, readers, leaving))
             yield Group((maker, node), (*maker.inputs, inverse), node.outputs, emit)
 
 
 def _block(node: Node) -> Any:
     return node.attrs["block"]
-
-
-def _has_signs(value: Value, readers: Mapping[Value, Sequence[Node]], leaving: Collection[Value]) -> bool:
-    """Whether the sign of a zero matters: not to sums of products."""
-    others = [node for node in readers.get(value, ()) if node.primitive.summed_axes is None]
-    return value in leaving or any(
-        not node.primitive.moves or _has_signs(node.output, readers, leaving) for node in others
-    )
 
 
 def _there_and_back(nodes: tuple[Node, Node], has_signs: bool, program: Program) -> None:
