@@ -15,10 +15,19 @@ from graphls.distributed.communication_thread import communicate
 from graphls.distributed.rank_status import described
 from graphls.distributed.world import Group
 
+BLOCK = 256
+"""The elements that share a number, such as the maximum of a block of moments in 8 bits, which large shards keep
+together."""
+
 
 def shard_size(size: int, ranks: int) -> int:
-    """The number of elements of each shard of an array of so many elements."""
-    return -(-size // ranks)
+    """The number of elements of each shard of an array of so many elements.
+
+    From 16 blocks on it is a number of complete blocks, as many as the shard of an array with a number for each block
+    has elements.
+    """
+    length = -(-size // ranks)
+    return length if length < 16 * BLOCK else BLOCK * shard_size(-(-size // BLOCK), ranks)
 
 
 def shard_range(size: int, rank: int, ranks: int) -> tuple[int, int]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from graphls.distributed.shards import BLOCK, shard_size
 from graphls.ir import parse
 from graphls.passes.distributed.shard import Shard
 from graphls.train.serialization import load_checkpoint
@@ -176,6 +177,31 @@ KEPT = COMMON + """
         except RuntimeError as error:
             print(error)
 """
+IN_CODES = COMMON + """
+    from graphls import dataset, train
+
+    warnings.simplefilter("ignore", UserWarning)
+    random = np.random.default_rng(0)
+    ROWS = [(row[:20], row[20:]) for row in random.normal(size=(16, 25)).astype(np.float32)]
+
+    def fitted(is_sharded):
+        set_auto_parallel_context(
+            parallel_mode="data_parallel", gradients_mean=True, enable_parallel_optimizer=is_sharded,
+            parallel_optimizer_config={"parallel_optimizer_threshold": 0},
+        )
+        gl.set_seed(1)
+        net = nn.SequentialCell(nn.Dense(20, 830), nn.ReLU(), nn.Dense(830, 5))
+        model = train.Model(net, nn.MSELoss(), nn.Adam(net.trainable_params(), 0.01, state_bits=8))
+        data = dataset.GeneratorDataset(ROWS, ["x", "y"], shuffle=False, num_shards=SIZE, shard_id=RANK).batch(2)
+        model.train(2, data, dataset_sink_mode=False)
+        return model.train_network
+
+    one, other = fitted(False), fitted(True)
+    held = {p.name: p.storage.local_array().size for p in other.optimizer.get_parameters()}
+    one, other = values(one), values(other)
+    same = all(one[n].tobytes() == other[n].tobytes() for n in one)
+    print(same, *(held[f"{name}.weight"] for name in ("moment1.0", "moment2.0", "moment1_maxima.0", "moment1.2")))
+"""
 ENDED = COMMON + """
     from graphls import dataset, train
 
@@ -200,7 +226,8 @@ ENDED = COMMON + """
 """
 
 
-TWO_RANKS = {"every": (EVERY, *FEW), "steps": (STEPS, *KINDS), "kept": KEPT}
+TWO_RANKS = {"every": (EVERY, *FEW), "steps": (STEPS, *KINDS), "in_codes": IN_CODES, "kept": KEPT}
+"""The last one leaves a communication of gathers that one rank alone has begun."""
 
 
 @needs_ranks
@@ -217,6 +244,21 @@ def test_what_is_divided_is_saved_whole_and_read_by_any_rank(two_ranks: Ran) -> 
     assert len(found["kept"]) == 1 and found["kept"][0].startswith(told)
     assert (folder / "kept_0.ckpt").read_bytes() == (folder / "kept_1.ckpt").read_bytes()
     assert load_checkpoint(folder / "alone.ckpt")["moment1.first.weight"].shape == (5, 7)
+
+
+@needs_ranks
+def test_moments_in_8_bits_are_divided_between_blocks(two_ranks: Ran) -> None:
+    """16600 codes in 65 blocks: a rank has 33 of these, and one that is too small for 16 on each rank stays whole."""
+    assert two_ranks.found["in_codes"] == ["True 8448 8448 33 4150"] * 2
+
+
+@pytest.mark.parametrize("ranks", [1, 3, 8, 64])
+def test_shards_of_blocks_have_the_maxima_of_these(ranks: int) -> None:
+    for size in (4096 * ranks, 5000 * ranks + 7, 1_200_000 * ranks + 1, 10**9):
+        shard = shard_size(size, ranks)
+        assert shard % BLOCK == 0
+        assert shard_size(-(-size // BLOCK), ranks) * BLOCK == shard
+        assert size <= shard * ranks < size * 1.07 + BLOCK * ranks
 
 
 @needs_ranks

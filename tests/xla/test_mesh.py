@@ -14,8 +14,10 @@ import pytest
 
 import graphls
 from graphls import Mesh, Tensor, nn, ops
+from graphls.dataset import NumpySlicesDataset
 from graphls.runtime.xla.part import XlaPart
 from graphls.runtime.xla.program import PARTS
+from graphls.train import History, Model
 
 pytest.importorskip("jax")
 
@@ -172,6 +174,26 @@ class Layer(nn.Cell):
 
     def construct(self, x: Any) -> Any:
         return x + self.second(ops.relu(self.first(x)))
+
+
+def in_codes(layout: Layout) -> tuple[list[float], int]:
+    """Losses of a perceptron with moments in 8 bits, and the bytes of these moments on a device."""
+    graphls.set_seed(1)
+    network = nn.SequentialCell(nn.Dense(64, 128), nn.Tanh(), nn.Dense(128, 64))
+    optimizer = nn.Adam(network.trainable_params(), 1e-2, state_bits=8)
+    x = np.random.default_rng(0).normal(size=(16, 64)).astype(np.float32)
+    model = Model(network, nn.MSELoss(), optimizer, engine="xla", mesh=layout.mesh, zero=layout.zero)
+    history = History()
+    model.train(3, NumpySlicesDataset((x, -x), shuffle=False).batch(16), callbacks=history, dataset_sink_mode=False)
+    moments = (p for p in optimizer.get_parameters() if "weight" in p.name and "moment" in p.name)
+    sizes = sum(p.storage.current.array.addressable_data(0).nbytes for p in moments)
+    return history.history["net_output"], sizes
+
+
+def test_moments_in_8_bits_are_divided_with_their_maxima() -> None:
+    (losses, size), (divided, part) = in_codes(ONE), in_codes(Layout(EIGHT, 1))
+    np.testing.assert_allclose(divided, losses, rtol=1e-5)
+    assert size == 8 * part == 2 * 2 * 64 * 128 * (1 + 4 / 256)
 
 
 @cache

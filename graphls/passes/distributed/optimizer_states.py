@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from graphls.ir.graph import Graph, Node, Value, definers, walk
-from graphls.passes.distributed.shard_choice import is_pointwise
+from graphls.passes.distributed.shard_choice import CODES, is_pointwise
 from graphls.passes.rewriter import carries, gradient_nodes
 
 States = frozenset[Value]
@@ -31,7 +31,8 @@ def owners(graph: Graph) -> dict[Value, Value]:
     """The states of optimizers, such as moments and averages, each with the trained state of its shape it belongs to.
 
     A state belongs to a trained one where its new value is computed elementwise from that one, or from its gradient, or
-    where the new value of the trained one is computed elementwise from it.
+    where the new value of the trained one is computed elementwise from it. The maxima of the blocks of codes belong to
+    the same one as the codes.
     """
     origins = _Origins(graph)
     trained = frozenset(origins.gradients.values())
@@ -44,6 +45,9 @@ def owners(graph: Graph) -> dict[Value, Value]:
         if write.state in trained:
             for state in _of_shape(origins.of[write.value] - trained, write.state, graph.states):
                 owner.setdefault(state, write.state)
+    for node in walk(graph):
+        if isinstance(node.primitive, CODES) and node.inputs[0] in owner and node.inputs[1].is_state:
+            owner[node.inputs[1]] = owner[node.inputs[0]]
     return owner
 
 
@@ -67,7 +71,7 @@ class _Origins:
                 self.branch(node)
             elif node.regions:
                 self.with_regions(node)
-            elif len(node.outputs) == 1 and is_pointwise(node):
+            elif len(node.outputs) == 1 and (is_pointwise(node) or isinstance(node.primitive, CODES)):
                 like = (v for v in node.inputs if v.type.shape == node.output.type.shape)
                 self.of[node.output] = _NONE.union(*map(self.of.__getitem__, like))
             else:

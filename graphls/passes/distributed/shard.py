@@ -13,9 +13,11 @@ from graphls.ir.graph import Graph, Node, Value, Write, needs, walk
 from graphls.ir.registry import lookup
 from graphls.ir.types import DType, Type, bool_, int32
 from graphls.passes.distributed.buckets import in_buckets
-from graphls.passes.distributed.shard_choice import Choice, chosen, is_total, sums_outside
+from graphls.passes.distributed.shard_choice import Choice, chosen, divided_operands, is_total, sums_outside
 from graphls.passes.manager import register_pass
 from graphls.passes.rewriter import users
+from graphls.primitives.scaling import AbsoluteMaximum
+from graphls.primitives.shape import Reshape
 
 BUCKET = 25 << 20
 """The bytes of one bucket of parameters."""
@@ -47,7 +49,8 @@ class Shard:
     Elementwise functions of gradients and states are computed on shards. Sums of all their elements are added up over
     the ranks, and so are overflow flags. Values of fewer than `least` bytes, and those with other uses, such as means
     along an axis, are not divided: a divided state takes its slice of such a gradient. Neither are states whose names
-    are in `whole`. The graph is that of the rank with the number `rank`.
+    are in `whole`. Codes of 8 bits are divided between the blocks that share a maximum, as these maxima are. The graph
+    is that of the rank with the number `rank`.
     """
 
     rank: int = 0
@@ -146,13 +149,29 @@ class _Divided:
         if node.primitive.is_branch:
             self.branch(node)
         elif not self.choice.values.isdisjoint(node.outputs):
-            size = node.output.type.size
-            inputs = tuple(self.divided(v) if v.type.size == size else self.number(v) for v in node.inputs)
-            shard = self.narrow(node.output)
-            self.e.append(replace(node, inputs=inputs, outputs=(shard,), after=self.current(node.after)))
-            self.part[node.output] = shard
+            self.part[node.output] = self.shard(node)
         else:
             self.e.append(replace(substitute(node, self.replacements), after=self.current(node.after)))
+
+    def shard(self, node: Node) -> Value:
+        """Emit what gives the shard of a divided result; shards are flat, so that a reshape gives its operand's."""
+        if isinstance(node.primitive, Reshape):
+            return self.divided(node.inputs[0])
+        if isinstance(node.primitive, AbsoluteMaximum):
+            return self.maxima(node)
+        divided = divided_operands(node, self.ranks)
+        inputs = tuple(self.divided(v) if v in divided else self.number(v) for v in node.inputs)
+        shard = self.narrow(node.output)
+        self.e.append(replace(node, inputs=inputs, outputs=(shard,), after=self.current(node.after)))
+        return shard
+
+    def maxima(self, node: Node) -> Value:
+        """The shard of the maxima of blocks, to which padding adds nothing."""
+        own, length = self.own(node.inputs[0]), shard_size(node.output.type.size, self.ranks)
+        if own is None:
+            return self.e.constant(0, node.output.type.dtype, (length,))
+        (maxima,) = self.e.emit(node.primitive, (own,), node.attrs, after=self.current(node.after))
+        return self.padded(maxima, length)
 
     def current(self, values: Iterable[Value]) -> tuple[Value, ...]:
         """The replacements of values that are not sharded, and for control edges from those that are."""
@@ -219,10 +238,15 @@ class _Divided:
         if start == stop:
             return self.e.constant(0, value.type.dtype, (length,))
         flat = value if value.type.rank == 1 else self.e.reshape(value, shape=(size,))
-        cut: Value = self.e.slice(flat, starts=(start,), stops=(stop,), steps=(1,))
-        if stop - start < length:
-            cut = self.e.slice_gradient(cut, shape=(length,), starts=(0,), stops=(stop - start,), steps=(1,))
-        return cut
+        return self.padded(self.e.slice(flat, starts=(start,), stops=(stop,), steps=(1,)), length)
+
+    def padded(self, part: Value, length: int) -> Value:
+        """A flat value with zeros behind it."""
+        size = part.type.size
+        if size == length:
+            return part
+        result: Value = self.e.slice_gradient(part, shape=(length,), starts=(0,), stops=(size,), steps=(1,))
+        return result
 
     def number(self, value: Value) -> Value:
         """A single number, with no more axes than a shard."""

@@ -5,17 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from graphls.distributed.shards import shard_size
 from graphls.distributed.world import WORLD
-from graphls.ir.graph import Graph, Node, Value, inside, uses
+from graphls.ir.graph import Graph, Node, Value, inside, uses, walk
 from graphls.ir.reachability import dependencies
+from graphls.primitives.blockwise import BLOCK, DequantizeBlockwise, QuantizeBlockwise
 from graphls.primitives.cast import Cast
 from graphls.primitives.collectives import AllGather, AllReduce, Broadcast
 from graphls.primitives.control import Depend, Shard, StopGradient
 from graphls.primitives.logic import Comparison, IsFinite, Logical
 from graphls.primitives.primitive import normalise_axes
+from graphls.primitives.scaling import AbsoluteMaximum
+from graphls.primitives.shape import Reshape
 
 POINTWISE = (Cast, Comparison, Depend, IsFinite, Logical, Shard, StopGradient)
 """Elementwise primitives whose class does not declare it."""
+
+CODES = (QuantizeBlockwise, DequantizeBlockwise)
+"""Primitives with a maximum for each block of their first operand, in flat order, as the second one."""
 
 Roots = frozenset[Value]
 
@@ -48,6 +55,18 @@ def is_pointwise(node: Node) -> bool:
     return all(v.type.size == 1 or v.type.shape == node.output.type.shape for v in node.inputs)
 
 
+def divided_operands(node: Node, ranks: int) -> tuple[Value, ...]:
+    """The operands whose shards, in flat order, have all elements that the shard of the result depends on."""
+    if is_pointwise(node):
+        return tuple(v for v in node.inputs if v.type.shape == node.output.type.shape)
+    if isinstance(node.primitive, Reshape):
+        return node.inputs
+    blocks = node.attrs["block"] == (BLOCK,) if isinstance(node.primitive, AbsoluteMaximum) else False
+    if blocks or isinstance(node.primitive, CODES):
+        return node.inputs if shard_size(node.inputs[0].type.size, ranks) % BLOCK == 0 else ()
+    return ()
+
+
 def chosen(graph: Graph, ranks: int, least: int, excluded: Sequence[str]) -> Choice:
     """The largest choice in which no node needs all elements of a divided value at once, and a state is divided.
 
@@ -57,7 +76,7 @@ def chosen(graph: Graph, ranks: int, least: int, excluded: Sequence[str]) -> Cho
     roots = frozenset((*_gradients(graph, ranks, least), *_equal_states(graph, ranks, least, set(excluded))))
     undivided: dict[Value, Node] = {}
     while True:
-        values = _values(graph.nodes, roots, {root: frozenset((root,)) for root in roots if root.is_state})
+        values = _values(graph.nodes, roots, {root: frozenset((root,)) for root in roots if root.is_state}, ranks)
         _ElementwiseOperands(values, (*graph.outputs, *(w.value for w in graph.writes))).sweep(graph.nodes)
         wrong: dict[Value, Node] = {}
         for value, node in _needed_undivided(graph.nodes, values, True):
@@ -84,7 +103,19 @@ def _equal_states(graph: Graph, ranks: int, least: int, excluded: set[str]) -> I
             break
         own |= differing
     equal = (w.state for w in graph.writes if w.state not in own and w.state.name not in excluded)
-    yield from (s for s in equal if s.type.dtype.is_float and s.type.nbytes >= least and s.type.size >= ranks)
+    in_codes = _in_codes(graph, ranks)
+    sizes = ((s, in_codes.get(s, s.type.nbytes if s.type.dtype.is_float else 0)) for s in equal)
+    yield from (state for state, size in sizes if size and size >= least and state.type.size >= ranks)
+
+
+def _in_codes(graph: Graph, ranks: int) -> dict[Value, int]:
+    """The states that are codes, or maxima of their blocks, with the bytes of the floats that they stand for.
+
+    0 stands for those of which shards would cut blocks.
+    """
+    read = [node for node in walk(graph) if isinstance(node.primitive, DequantizeBlockwise)]
+    sizes = {node: node.output.type.nbytes if divided_operands(node, ranks) else 0 for node in read}
+    return {value: size for node, size in sizes.items() for value in node.inputs if value.is_state}
 
 
 def _is_common(node: Node) -> bool:
@@ -105,19 +136,19 @@ def _gradients(graph: Graph, ranks: int, least: int) -> Iterator[Value]:
             yield from (v for v, t in kinds if t.dtype.is_float and t.nbytes >= least and t.size >= ranks)
 
 
-def _values(nodes: Sequence[Node], roots: Roots, roots_of: dict[Value, Roots]) -> dict[Value, Roots]:
-    """The values computed elementwise from the roots, each with its roots; `roots_of` has the states at the start."""
+def _values(nodes: Sequence[Node], roots: Roots, roots_of: dict[Value, Roots], ranks: int) -> dict[Value, Roots]:
+    """The values whose shards come from those of the roots, each with its roots; `roots_of` has states at the start."""
     roots_of.update((v, frozenset((v,))) for node in nodes for v in node.outputs if v in roots)
     for node in nodes:
         if node.primitive.is_branch:
             for region in node.regions:
-                _values(region.nodes, roots, roots_of)
+                _values(region.nodes, roots, roots_of, ranks)
             yields = zip(*(region.outputs for region in node.regions), strict=True)
             candidates = zip(node.outputs, yields, strict=True)
         else:
-            candidates = zip(node.outputs, [node.inputs] if is_pointwise(node) else [], strict=False)
+            candidates = zip(node.outputs[:1], [divided_operands(node, ranks)], strict=False)
         for value, sources in candidates:
-            of = [roots_of[v] for v in sources if v in roots_of and v.type.shape == value.type.shape]
+            of = [roots_of[v] for v in sources if v in roots_of]
             if of:
                 roots_of[value] = frozenset().union(*of)
     return roots_of
@@ -193,7 +224,7 @@ def sums_outside(graph: Graph, ranks: int, least: int) -> Graph:
     Ranks reduce sums by a collective, which no branch can hold.
     """
     gradients = frozenset(_gradients(graph, ranks, least))
-    values = _values(graph.nodes, gradients, {})
+    values = _values(graph.nodes, gradients, {}, ranks)
     return graph.replace(nodes=tuple(_outside(graph.nodes, values))) if gradients else graph
 
 

@@ -126,7 +126,8 @@ class _Stating(Rewriter):
         required = _required(graph)
         for state in graph.states:
             parameter = self.owner.get(state, state)
-            own = state.sharding or parameter.sharding or required.get(parameter)
+            is_like = state.type.shape == parameter.type.shape
+            own = state.sharding or (parameter.sharding or required.get(parameter) if is_like else None)
             level = 3 if state in trained else 1 if state in self.owner else 4
             is_divided = policy.zero >= level and self.may_divide(parameter)
             sharding = self.divided(state, own) if is_divided else own
