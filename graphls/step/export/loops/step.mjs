@@ -175,8 +175,9 @@ export function writeSafetensors(tensors) {
 /** The random numbers of a step. @param {any} draw @param {BigInt64Array} state seed and step @returns {any} */
 export function drawn({kind, site, shape, options}, [seed, step]) {
   const size = shape.reduce((/** @type {number} */ product, /** @type {number} */ n) => product * n, 1);
-  const key = [BigInt.asUintN(64, seed), BigInt.asUintN(64, BigInt(site))], bytes = kind === 'bernoulli' ? 2 : kind === 'uniform' ? 4 : 8;
+  const key = [BigInt.asUintN(64, seed), BigInt.asUintN(64, BigInt(site))], bytes = /** @type {Record<string, number>} */ ({bytes: 1, bernoulli: 2, uniform: 4})[kind] ?? 8;
   const words = philox(key, BigInt.asUintN(64, step), Math.ceil(size * bytes / 8) + (kind === 'normal' ? size % 2 : 0));
+  if (kind === 'bytes') return new Uint8Array(words.buffer, 0, size);
   if (kind === 'bernoulli') {
     const below = Math.round(options.probability * 65536);
     return Uint8Array.from(new Uint16Array(words.buffer, 0, size), (bits) => bits < below ? 1 : 0);

@@ -63,7 +63,7 @@ def drawn(draw: dict[str, Any], shape: list[int], states: dict[str, Any]) -> Any
     seed, step = (int(number) % 2**64 for number in states[draw["state"]])
     counter, key = np.array([0, 0, step, 0], np.uint64), np.array([seed, draw["site"]], np.uint64)
     kind, options, size = draw["kind"], draw["options"], int(np.prod(shape, dtype=int))
-    count = {"bernoulli": -(-size // 4), "uniform": -(-size // 2), "normal": size + size % 2}.get(kind, size)
+    count = size + size % 2 if kind == "normal" else -(-size // {"bytes": 8, "bernoulli": 4, "uniform": 2}.get(kind, 1))
     words = np.random.Philox(key=key, counter=counter).random_raw(count)
     if kind == "bernoulli":
         return (words.view("<u2")[:size] < round(options["probability"] * 2**16)).reshape(shape)
@@ -72,8 +72,8 @@ def drawn(draw: dict[str, Any], shape: list[int], states: dict[str, Any]) -> Any
     if kind == "integers":
         start, stop = int(options["start"]), int(options["stop"])
         return (words % np.uint64(stop - start) + np.uint64(start % 2**64)).view("<i8").reshape(shape)
-    if kind == "permutation":
-        return np.argsort(words, kind="stable")
+    if kind in ("bytes", "permutation"):
+        return words.view("u1")[:size].reshape(shape) if kind == "bytes" else np.argsort(words, kind="stable")
     bits = words >> np.uint64(11)
     radius, angle = np.sqrt(-2 * np.log((bits[0::2] + 1) * 2.0**-53)), bits[1::2] * (2 * np.pi * 2.0**-53)
     return np.ravel((radius * np.cos(angle), radius * np.sin(angle)), "F")[:size].astype(np.float32).reshape(shape)
