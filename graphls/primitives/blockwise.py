@@ -118,7 +118,11 @@ class QuantizeBlockwise(Primitive):
         place = e.cast(e.Mul(e.Softsign(fine), e.const(CELLS, float32)), int16)
         codes, limits = _cells(is_signed)
         first, limit = (_looked_up(e, table, place) for table in (codes, limits))
-        return _in_shape_of_onnx(e, e.Add(first, e.cast(e.Greater(fine, limit), uint8)))
+        is_beyond = e.Greater(fine, limit)
+        if e.has_kernel("Add", uint8):
+            return _in_shape_of_onnx(e, e.Add(first, e.cast(is_beyond, uint8)))
+        code = e.Add(e.cast(first, int32), e.cast(is_beyond, int32))
+        return _in_shape_of_onnx(e, e.cast(code, uint8))
 
     def flops(self, inputs: tuple[Type, ...], outputs: tuple[Type, ...], attrs: Mapping[str, Any]) -> int:
         """A product and a comparison for each element, and a quotient for each block."""
@@ -250,9 +254,12 @@ def _looked_up(e: Emitter, table: Array, places: str) -> str:
 
 
 def _in_rows_of_onnx(e: Emitter, x: str) -> str:
-    size, rows = (kind.size for kind in e.in_types)
-    flat = reshaped(e, x, (size,))
-    return reshaped(e, e.Pad(flat, e.ints((0, rows * BLOCK - size))) if size % BLOCK else flat, (rows, BLOCK))
+    """The elements in rows of blocks; Concat fills them up, as CUDA has no kernel that pads integers."""
+    kind, rows = e.in_types[0], e.in_types[1].size
+    flat, missing = reshaped(e, x, (kind.size,)), -kind.size % BLOCK
+    if missing:
+        flat = e.Concat(flat, e.const(np.zeros(missing), float32 if kind.dtype.is_float else kind.dtype), axis=0)
+    return reshaped(e, flat, (rows, BLOCK))
 
 
 def _in_shape_of_onnx(e: Emitter, rows: str) -> str:
