@@ -93,6 +93,20 @@ def test_elements_that_are_not_finite_are_counted_apart() -> None:
     assert found.is_poor and "explain_overflow" in found.remedy
 
 
+@pytest.mark.parametrize("number", [np.inf, -np.inf, np.nan])
+@pytest.mark.parametrize("name", RECIPES)
+def test_an_input_that_is_not_finite_is_explained(name: str, number: float) -> None:
+    """Its scale is that number, too, so that all of its tensor or its block is rounded to inf or nan."""
+    x = X.copy()
+    x[0, 0] = number
+    net = amp.auto_mixed_precision(nn.Dense(24, 5), RECIPES[name])
+    explanation = graphls.compile(net, x, engine="numpy").explain_precision(x)
+    found = explanation[0]
+    assert found.role == "input" and found.not_finite == 1 / x.size
+    assert (found.sqnr, found.amax) == (-math.inf, abs(X.reshape(-1)[1:]).max())
+    assert "step.explain_overflow says why" in str(explanation)
+
+
 def test_what_is_moved_before_it_is_read_is_compared_in_its_place() -> None:
     text = """graph @g(%x: f32[2,4], %scale: f32[2,1], %inverse: f32[1,2]) {
   %q = quantize(%x, %scale) {block=[1, 0], dtype=f8e5m2} : f8e5m2[2,4]

@@ -86,7 +86,7 @@ class Figures:
         small = (magnitude < window.normal) & (after != 0)
         noise = np.square(before - after)
         nonzero = before != 0
-        by_element = np.minimum(noise[nonzero] / np.square(before[nonzero]), 1)  # a number can be lost only once
+        by_element = np.fmin(noise[nonzero] / np.square(before[nonzero]), 1)  # a number, or nan, is lost only once
         return Figures(
             format=format,
             saturated=float(np.count_nonzero(magnitude > window.saturates) / size),
@@ -241,9 +241,11 @@ def usual_ratios(dtype: DType) -> tuple[float, float]:
 
 
 def _ratio(signal: float, noise: float) -> float:
-    """A ratio in dB; inf without noise."""
+    """A ratio in dB; inf without noise, -inf where numbers became infinite or nan, as by a scale that is."""
     if not noise:
         return math.inf
+    if not math.isfinite(noise):
+        return -math.inf
     return 10 * math.log10(signal / noise) if signal else -math.inf
 
 
