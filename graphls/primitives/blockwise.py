@@ -118,10 +118,7 @@ class QuantizeBlockwise(Primitive):
         place = e.cast(e.Mul(e.Softsign(fine), e.const(CELLS, float32)), int16)
         codes, limits = _cells(is_signed)
         first, limit = (_looked_up(e, table, place) for table in (codes, limits))
-        is_beyond = e.Greater(fine, limit)
-        if e.has_kernel("Add", uint8):
-            return _in_shape_of_onnx(e, e.Add(first, e.cast(is_beyond, uint8)))
-        code = e.Add(e.cast(first, int32), e.cast(is_beyond, int32))
+        code = e.Add(e.cast(first, int32), e.cast(e.Greater(fine, limit), int32))  # few runtimes add uint8
         return _in_shape_of_onnx(e, e.cast(code, uint8))
 
     def flops(self, inputs: tuple[Type, ...], outputs: tuple[Type, ...], attrs: Mapping[str, Any]) -> int:
