@@ -16,6 +16,7 @@ from graphls.inspect.testing.agreement import same_bits
 from graphls.inspect.testing.samples import draw, single
 from graphls.ir.registry import operations
 from graphls.ir.types import float8_e8m0fnu
+from graphls.runtime.lowering.kernel_tables import best_opset
 from graphls.runtime.lowering.lowering import lower
 from graphls.runtime.lowering.types import LOW_TYPES
 from tests.low_precision.steps import LABELS, RECIPES, X, compiled, named, network
@@ -65,8 +66,11 @@ def test_steps_have_tensors_of_low_dtypes(name: str, tmp_path: Path) -> None:
     (loss, *_) = ReferenceEvaluator(model).run(None, feeds)
     expected = float(step(X, LABELS))
     assert float(loss) == pytest.approx(expected, rel=1e-6)
-    if name != "nvfp4":  # ONNX Runtime has no cast to float4
-        (loss, *_) = onnxruntime.InferenceSession(path).run(None, feeds)
+    reads = model.opset_import[0].version <= best_opset(onnxruntime.__version__)
+    if reads and name != "nvfp4":  # ONNX Runtime has no cast to float4
+        options = onnxruntime.SessionOptions()
+        options.add_session_config_entry("session.disable_quant_qdq", "1")  # 1.19 makes a QGemm that it then refuses
+        (loss, *_) = onnxruntime.InferenceSession(path, options).run(None, feeds)
         assert float(loss) == pytest.approx(expected, rel=1e-3)
 
 
