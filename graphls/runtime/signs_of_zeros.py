@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 
-from graphls.ir.graph import Node, Value, uses
+from graphls.ir.graph import Node, Value
+from graphls.passes.rewriter import users
 
 
 def signs_matter(value: Value, readers: Mapping[Value, Sequence[Node]], leaving: Collection[Value]) -> bool:
@@ -20,10 +20,7 @@ def without_signs(nodes: Sequence[Node], leaving: Collection[Value]) -> set[Valu
     """The results of `quantize` in a block of which products alone read what is dequantized."""
     if not any(node.primitive.name == "quantize" for node in nodes):
         return set()
-    readers = defaultdict[Value, list[Node]](list)
-    for node in nodes:
-        for value in uses(node):
-            readers[value].append(node)
+    readers = users(nodes)
     low = (node.output for node in nodes if node.primitive.name == "quantize")
     return {value for value in low if not signs_matter(value, readers, leaving)}
 

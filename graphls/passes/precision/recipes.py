@@ -17,7 +17,6 @@ PRODUCTS = ("forward", "input_gradient", "weight_gradient")
 """The products of a layer: its result, the gradient of its input and that of its weight."""
 
 
-
 def product_of(roles: Sequence[str]) -> str | None:
     """The product of a layer whose two operands have these roles; None for one of two gradients."""
     if "gradient" not in roles:

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from graphls.ir.graph import Node, Value, uses
+from graphls.ir.graph import Node, Value
 from graphls.ir.types import TOKEN, float16
+from graphls.passes.rewriter import users
 from graphls.runtime.lowering.types import held
 from graphls.runtime.onednn.numpy_nodes import Arrays, OnArrays, function_of
 from graphls.runtime.onednn.program.arena import Buffer
@@ -31,10 +32,7 @@ def scales(nodes: Sequence[Node], results: Collection[Value], definer: Mapping[V
     if {node.primitive.name for node in nodes}.isdisjoint(("absolute_maximum", *SCALED)):
         return
     members = _members(nodes, definer)
-    leaving, readers = {*results}, defaultdict[Value, list[Node]](list)
-    for node in nodes:
-        for value in uses(node):
-            readers[value].append(node)
+    leaving, readers = {*results}, users(nodes)
     for several in _together(nodes, members, definer):
         inner = {*several}
         outputs = tuple(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -11,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from graphls.ir.graph import Node, Value, uses
+from graphls.ir.graph import Node, Value
 from graphls.ir.types import DType, Type, bfloat16, float32
+from graphls.passes.rewriter import users
 from graphls.primitives.low_precision import DIGITS, FORMATS
 from graphls.primitives.scaling import Blocks
 from graphls.primitives.stochastic_rounding import HALF
@@ -79,10 +79,7 @@ def roundings(nodes: Sequence[Node], results: Collection[Value], definer: Mappin
     """The groups of nodes that quantize, and of those that alone read that and dequantize it."""
     if not any(node.primitive.name == "quantize" for node in nodes):
         return
-    leaving, readers = {*results}, defaultdict[Value, list[Node]](list)
-    for node in nodes:
-        for value in uses(node):
-            readers[value].append(node)
+    leaving, readers = {*results}, users(nodes)
     for node in nodes:
         if node.primitive.name != "dequantize":
             continue
