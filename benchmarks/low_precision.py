@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -37,21 +37,37 @@ from graphls.passes.precision.recipes import RECIPES as BY_NAME
 
 Batch = tuple[np.ndarray, np.ndarray]
 
-RECIPES: dict[str, amp.Recipe | None] = {
-    "none": None,
-    "delayed": amp.DelayedScaling(),
-    "current": amp.CurrentScaling(),
-    "block": amp.BlockScaling(),
-    "mxfp8": amp.MXFP8(),
-    "nvfp4": amp.NVFP4(),
-    "nvfp4 but the ends": amp.NVFP4(),
+
+@dataclass(frozen=True)
+class Plan:
+    """A recipe, the parts of a row that stay as they are, and the share of the steps behind which the recipe ends."""
+
+    recipe: amp.Recipe | None = None
+    keeps: tuple[Literal["ends", "last_block"], ...] = ()
+    share: float = 1.0
+
+
+RECIPES: dict[str, Plan] = {
+    "none": Plan(),
+    "delayed": Plan(amp.DelayedScaling()),
+    "current": Plan(amp.CurrentScaling()),
+    "block": Plan(amp.BlockScaling()),
+    "mxfp8": Plan(amp.MXFP8()),
+    "nvfp4": Plan(amp.NVFP4()),
+    "nvfp4 but the ends": Plan(amp.NVFP4(), ("ends",)),
+    "nvfp4 but the ends and the last block": Plan(amp.NVFP4(), ("ends", "last_block")),
+    "nvfp4, then none": Plan(amp.NVFP4(), share=0.8),
+    "nvfp4 but the ends, then none": Plan(amp.NVFP4(), ("ends",), share=0.8),
 }
-"""By name; one "but the ends" keeps the first and the last layer as they are."""
+"""By name; "then none" ends the recipe behind 80 % of the steps, and the learning rate goes on to decay."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """A network, its batches, its training by Adam with a linear decay to zero, and the names of its ends."""
+    """A network, its batches, its training by Adam with a linear decay to zero, and the names of some of its cells.
+
+    `ends` are the first and the last layer, or block, and `last_block` is the one before.
+    """
 
     network: Callable[[], nn.Cell]
     data: Callable[[int, int], tuple[Iterator[Batch], list[Batch]]]
@@ -59,6 +75,7 @@ class Row:
     steps: int
     learning_rate: float
     ends: tuple[str, ...]
+    last_block: tuple[str, ...]
 
 
 class Flat(nn.Cell):
@@ -202,19 +219,26 @@ ROWS: dict[str, Row] = {
         600,
         1e-3,
         ("0", "4"),
+        ("2",),
     ),
-    "resnet": Row(small_resnet, disturbed, 64, 400, 2e-3, ("0.0", "7")),
-    "gpt": Row(gpt, characters, 4, 2000, 5e-4, ("layers.0.*", "head")),
+    "resnet": Row(small_resnet, disturbed, 64, 400, 2e-3, ("0.0", "7"), ("4.*",)),
+    "gpt": Row(gpt, characters, 4, 2000, 5e-4, ("layers.0.*", "head"), ("layers.5.*",)),
 }
 
 
-def recipe_of(row: str, name: str) -> amp.Recipe | None:
-    """The recipe of that name for a row."""
-    recipe = RECIPES[name]
-    return replace(recipe, keep=ROWS[row].ends) if recipe is not None and name.endswith("ends") else recipe
+def phases(row: Row, plan: Plan, steps: int) -> Iterator[tuple[amp.Recipe | None, int]]:
+    """The recipes of a training one after the other, and how many steps each has."""
+    recipe = plan.recipe
+    if recipe is not None:
+        kept = tuple(name for part in plan.keeps for name in getattr(row, part))
+        recipe = replace(recipe, keep=kept)
+    first = round(steps * plan.share)
+    yield recipe, first
+    if first < steps:
+        yield None, steps - first
 
 
-def train(row: Row, recipe: amp.Recipe | None, base: str, seed: int, engine: str, steps: int | None) -> dict[str, Any]:
+def train(row: Row, plan: Plan, base: str, seed: int, engine: str, steps: int | None) -> dict[str, Any]:
     """Train; returns the losses and the seconds of a step."""
     graphls.set_seed(seed)
     steps = steps or row.steps
@@ -222,17 +246,17 @@ def train(row: Row, recipe: amp.Recipe | None, base: str, seed: int, engine: str
     count = sum(parameter.size for parameter in network.trainable_params())
     if base == "bfloat16":
         amp.auto_mixed_precision(network, "O2", graphls.bfloat16)
-    if recipe is not None:
-        amp.auto_mixed_precision(network, recipe)
     batches, held_out = row.data(row.batch, seed)
     loss = Flat(network)
     rates = [row.learning_rate * min(1, (step + 1) / 50) * (1 - step / steps) for step in range(steps)]
     cell = nn.TrainOneStepCell(loss, nn.Adam(network.trainable_params(), learning_rate=rates)).set_train()
-    step = graphls.compile(cell, *next(batches), engine=engine)
-    losses, start = [], time.perf_counter()
-    for _ in range(steps):
-        losses.append(float(np.asarray(step(*next(batches)))))
-    seconds = (time.perf_counter() - start) / steps
+    example, losses, seconds = next(batches), list[float](), 0.0
+    for recipe, number in phases(row, plan, steps):
+        amp.auto_mixed_precision(network, recipe)
+        step = graphls.compile(cell, *example, engine=engine)
+        start = time.perf_counter()
+        losses += [float(np.asarray(step(*next(batches)))) for _ in range(number)]
+        seconds += (time.perf_counter() - start) / steps
     loss.set_train(False)
     final = float(np.mean([np.asarray(loss(*batch)) for batch in held_out]))
     last, curve = float(np.mean(losses[-50:])), losses[:: max(1, steps // 100)]
@@ -324,7 +348,7 @@ def main(arguments: list[str]) -> None:
         if not options.here:
             _run_alone(key, options)
             continue
-        result = train(ROWS[row], recipe_of(row, recipe), options.base, seed, options.engine, options.steps)
+        result = train(ROWS[row], RECIPES[recipe], options.base, seed, options.engine, options.steps)
         with options.output.open("a", encoding="utf-8") as file:
             file.write(json.dumps({**key, **result}) + "\n")
         print(row, options.base, recipe, seed, result["final"], f"{result['seconds']:.4f} s", flush=True)

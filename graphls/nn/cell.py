@@ -347,15 +347,15 @@ class Cell(CellDisplay, Hooks):
             cell.add_flags(**flags)
         return self
 
-    def to_float(self, dst_type: DTypeLike | Recipe) -> Cell:
+    def to_float(self, dst_type: DTypeLike | Recipe | None) -> Cell:
         """Compute this cell and all inside it in float16, bfloat16 or float32; returns the cell.
 
         Float inputs and parameters are cast where the cell uses them; parameters keep their dtype, and the
         result is not cast back. For a recipe of `graphls.amp`, such as `amp.CurrentScaling()`, products read operands
-        of 8 bits or 4, and everything else stays in its dtype; a dtype ends the recipe of the cell. Raises
-        GraphValueError for any other dtype.
+        of 8 bits or 4, and everything else stays in its dtype. None ends the recipe and leaves the dtypes, and a dtype
+        ends it, too. Raises GraphValueError for any other dtype.
         """
-        if isinstance(dst_type, Recipe):
+        if dst_type is None or isinstance(dst_type, Recipe):
             give_recipe(self, dst_type)
             return self
         dtype = as_dtype(dst_type)

@@ -15,20 +15,22 @@ Cell = Any
 """A cell, which has a recipe by its method `to_float`."""
 
 
-def give_recipe(network: Cell, recipe: Recipe) -> None:
+def give_recipe(network: Cell, recipe: Recipe | None) -> None:
     """Let the products of a cell and of all inside it read operands as a recipe says, but for those that it keeps.
 
     A cell with one weight of its own, such as Dense, gets the states of the recipe as parameters: the history of maxima
     and the scale of each of its tensors, `input_amax_history`, `input_scale` and so on, for a recipe that has them.
+    None ends the recipes of all these cells. States stay, for a step that was compiled before, and for a recipe that
+    comes back; those of another shape are replaced.
     """
     for path, cell in network.cells_and_names():
-        is_kept = any(fnmatchcase(path, pattern) for pattern in recipe.keep)
+        is_kept = recipe is None or any(fnmatchcase(path, pattern) for pattern in recipe.keep)
         cell.__dict__["_recipe"] = None if is_kept else recipe
         weight = None if is_kept else _only_weight(cell)
-        if weight is not None:
+        if recipe is not None and weight is not None:
             for name, parameter in _states(recipe, weight):
-                if name not in cell._params:
-                    cell.insert_param_to_cell(name, parameter)
+                if name not in cell._params or cell._params[name].shape != parameter.shape:
+                    setattr(cell, name, parameter)
     Configuration.note_change()
 
 

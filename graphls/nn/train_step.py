@@ -255,7 +255,7 @@ class TrainOneStepCell(Cell):
         """The names of the results outside of Python, such as in a bundle."""
         return ("loss", "gradients") if self.return_grad else "loss"
 
-    def to_float(self, dst_type: DTypeLike | Recipe) -> Cell:
+    def to_float(self, dst_type: DTypeLike | Recipe | None) -> Cell:
         """Compute the network in this dtype; scale, gradients and optimizer keep theirs. Raises as Cell.to_float."""
         self.network.to_float(dst_type)
         return self

@@ -7,32 +7,34 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.low_precision import RECIPES, ROWS, main, measured, recipe_of, speed, table
+from benchmarks.low_precision import RECIPES, ROWS, main, measured, phases, speed, table
 from benchmarks.peers.rows import QUICK_ROWS
+from graphls import amp
 
 
-def test_two_trainings_make_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_trainings_make_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("sklearn")
-    output = tmp_path / "results.jsonl"
-    arguments = ["--rows", "perceptron", "--recipes", "none", "current", "--steps", "3", "--here"]
+    output, switched = tmp_path / "results.jsonl", "nvfp4, then none"
+    arguments = ["--rows", "perceptron", "--recipes", "none", switched, "--steps", "3", "--here"]
     for _ in range(2):  # the second time all lines are there
         main([*arguments, "--engine", "onnxruntime", "--output", str(output)])
     lines = measured(output)
-    assert [line["recipe"] for line in lines] == ["none", "current"]
+    assert [line["recipe"] for line in lines] == ["none", switched]
     assert lines[0]["final"] == pytest.approx(lines[1]["final"], rel=0.05)
     assert len(capsys.readouterr().out.splitlines()) == 2
     header, *rows = table(lines).splitlines()
     assert header.split() == ["row", "recipe", "over", "loss", "bfloat16", "more", "error", "seeds"]
-    assert sorted(row.split()[1] for row in rows if "perceptron" in row) == ["current", "none"]
+    assert sorted(row.split()[1] for row in rows if "perceptron" in row) == ["none", "nvfp4,"]
 
 
-def test_the_ends_of_each_row_are_cells() -> None:
-    for name, row in ROWS.items():
+def test_the_parts_that_recipes_keep_are_cells() -> None:
+    for row in ROWS.values():
         cells = [path for path, _ in row.network().cells_and_names()]
-        assert all(any(fnmatchcase(path, end) for path in cells) for end in row.ends)
-        recipe = recipe_of(name, "nvfp4 but the ends")
-        assert recipe is not None and recipe.keep == row.ends
-    assert recipe_of("gpt", "none") is RECIPES["none"] is None
+        assert all(any(fnmatchcase(path, part) for path in cells) for part in (*row.ends, *row.last_block))
+        ((recipe, _),) = phases(row, RECIPES["nvfp4 but the ends and the last block"], 10)
+        assert recipe is not None and recipe.keep == (*row.ends, *row.last_block)
+        assert [*phases(row, RECIPES["none"], 10)] == [(None, 10)]
+        assert [*phases(row, RECIPES["nvfp4, then none"], 10)] == [(amp.NVFP4(), 8), (None, 2)]
 
 
 def test_steps_by_recipes_are_timed_beside_float32() -> None:

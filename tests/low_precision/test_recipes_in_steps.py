@@ -120,6 +120,68 @@ def test_kept_cells_stay_and_a_dtype_ends_a_recipe() -> None:
     assert scopes == {"network._backbone.2"}
 
 
+@pytest.mark.parametrize("name", ["delayed", "nvfp4"])
+def test_a_training_goes_on_without_its_recipe(name: str, tmp_path: Path) -> None:
+    """Where the process goes on, in a callback of a Model, and from a checkpoint, whose states are left over then."""
+    cell = training(network(RECIPES[name]))
+    losses(graphls.compile(cell, X, LABELS), 3)
+    graphls.save_checkpoint(cell, str(tmp_path / "a.ckpt"))
+    amp.auto_mixed_precision(cell.network, None)
+    step = graphls.compile(cell, X, LABELS)
+    later = losses(step, 3)
+    assert not named(step.graph, "quantize")
+
+    again, states = training(network()), graphls.load_checkpoint(str(tmp_path / "a.ckpt"))
+    missing, unused = graphls.load_param_into_net(again, states)
+    assert not missing and len(unused) == (12 if name == "delayed" else 0)
+    assert losses(graphls.compile(again, X, LABELS), 3) == later
+
+    class Ending(graphls.train.Callback):
+        def on_train_step_end(self, run_context: Any) -> None:
+            arguments = run_context.original_args()
+            found.append(float(arguments.net_outputs))
+            if arguments.cur_step_num == 3:
+                amp.auto_mixed_precision(net, None)
+
+    found: list[float] = []
+    net = network(RECIPES[name])
+    loss, optimizer = nn.SoftmaxCrossEntropyWithLogits(sparse=True, reduction="mean"), training(net).optimizer
+    graphls.Model(net, loss, optimizer).train(3, [(X, LABELS)] * 2, callbacks=[Ending()])
+    assert found[3:] == later
+
+
+def test_a_level_outlives_its_recipe() -> None:
+    net = amp.auto_mixed_precision(nn.SequentialCell(nn.Dense(24, 32), nn.LayerNorm((32,))), "O2", graphls.bfloat16)
+    texts = []
+    for recipe in (None, amp.CurrentScaling(), None):
+        amp.auto_mixed_precision(net, recipe)
+        texts.append(str(graphls.compile(net, X).graph))
+    assert texts[0] == texts[2] != texts[1] and "bf16" in texts[0] and "f8e4m3fn" in texts[1]
+
+
+def test_a_recipe_goes_on_from_a_checkpoint_without_its_states(tmp_path: Path) -> None:
+    """Which are those of a first step, and a warning names them."""
+    cell = training(network())
+    losses(graphls.compile(cell, X, LABELS), 3)
+    graphls.save_checkpoint(cell, str(tmp_path / "a.ckpt"))
+    again = training(network(DELAYED))
+    with pytest.warns(UserWarning, match=r"12 parameters .* stay as they are: \['0.input_amax_history'"):
+        graphls.load_param_into_net(again, graphls.load_checkpoint(str(tmp_path / "a.ckpt")))
+    amp.auto_mixed_precision(cell.network, DELAYED)
+    assert losses(graphls.compile(again, X, LABELS)) == losses(graphls.compile(cell, X, LABELS))
+
+
+def test_another_length_of_the_history_is_another_state() -> None:
+    net = network(DELAYED)
+    first = compiled(net, backend="numpy")
+    losses(first, 2)
+    scale = net[0].input_scale
+    amp.auto_mixed_precision(net, replace(DELAYED, amax_history_len=4))
+    losses(compiled(net, backend="numpy"), 1)
+    assert net[0].input_amax_history.shape == (4,) and net[0].input_scale is scale
+    assert np.isfinite(losses(first, 1))
+
+
 class Attention(nn.Cell):
     """Products of activations beside those with a weight."""
 

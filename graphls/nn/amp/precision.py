@@ -69,7 +69,9 @@ def widened(level: str) -> frozenset[str]:
 LEVELS = ("O0", "O1", "O2", "O3", "auto")
 
 
-def auto_mixed_precision(network: Cell, amp_level: str | Recipe = "O0", dtype: DTypeLike = float16) -> Cell:
+def auto_mixed_precision(
+    network: Cell, amp_level: str | Recipe | None = "O0", dtype: DTypeLike = float16
+) -> Cell:
     """Let a network compute partly in `dtype`, float16 or bfloat16; its parameters keep their dtype and names.
 
     - O0: nothing changes.
@@ -80,7 +82,8 @@ def auto_mixed_precision(network: Cell, amp_level: str | Recipe = "O0", dtype: D
       softmax, normalisation and losses compute in float32; elsewhere the wider operand decides.
 
     With a recipe, such as `amp.DelayedScaling()`, products read operands of 8 bits or 4, and everything else stays in
-    its dtype: that of a level which the network has already, or else its own. See docs/low_precision.md.
+    its dtype: that of a level which the network has already, or else its own. None ends the recipe of a network and
+    leaves its level; a step that is compiled behind it goes on with the same weights. See docs/low_precision.md.
 
     Under O2 and O3 the network returns float32. The network itself is changed and returned; one that has a level
     already keeps it, with a warning. Raises GraphTypeError for anything but a cell, GraphValueError for another dtype
@@ -99,7 +102,7 @@ def auto_mixed_precision(network: Cell, amp_level: str | Recipe = "O0", dtype: D
     """
     if not isinstance(network, Cell):
         raise GraphTypeError(f"For amp_level {amp_level!r}, the network type should be Cell.")
-    if isinstance(amp_level, Recipe):
+    if amp_level is None or isinstance(amp_level, Recipe):
         return network.to_float(amp_level)
     low = _half(dtype)
     if amp_level not in LEVELS:
