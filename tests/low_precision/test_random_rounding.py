@@ -16,6 +16,9 @@ from tests.low_precision.numbers import Array, around_roundings, bits, every, ex
 SIGNED = pytest.mark.parametrize("dtype", [d for d in LOW if d is not float8_e8m0fnu], ids=str)
 
 
+ENDS = (2.0**-17 - 0.5, 0.5 - 2.0**-17)
+
+
 def rounding(size: int, dtype: DType) -> graphls.Graph:
     x, random, e = Value("x", Type(float32, (size,))), Value("random", Type(float32, (size,))), Builder()
     y = e.round_stochastically(x, random, dtype=dtype)
@@ -27,7 +30,12 @@ def rounded(x: Array, random: Array, dtype: DType) -> Array:
 
 
 def uniform(size: int) -> Array:
-    return (np.random.default_rng(0).integers(0, 2**24, size) * 2.0**-24).astype(np.float32)
+    return middles(np.random.default_rng(0).integers(0, 2**16, size), 2**16)
+
+
+def middles(parts: Array, count: int) -> Array:
+    """The middles of some of a number of equal parts of [-1/2, 1/2)."""
+    return ((parts + 0.5) / count - 0.5).astype(np.float32)
 
 
 def neighbours(x: Array, dtype: DType) -> tuple[Array, Array]:
@@ -46,15 +54,16 @@ def test_every_result_is_one_of_two_neighbours(dtype: DType) -> None:
     below, above = neighbours(x, dtype)
     result = rounded(x, uniform(x.size), dtype).astype(np.float64)
     assert ((result == below) | (result == above)).all()
-    least, most = (rounded(x, np.full_like(x, random), dtype).astype(np.float64) for random in (0, 1 - 2.0**-24))
-    assert (abs(least) >= abs(most)).all()
+    least, most = (rounded(x, np.full_like(x, random), dtype).astype(np.float64) for random in ENDS)
+    assert (least <= most).all()
     is_one = below == above
     np.testing.assert_array_equal(result[is_one], below[is_one])
 
 
 @SIGNED
 def test_the_mean_is_the_number(dtype: DType) -> None:
-    count, random = 2**16, np.arange(2**16, dtype=np.float32) * np.float32(2.0**-16)
+    count = 2**16
+    random = middles(np.arange(count), count)
     for number in (0.3, -1.7, 2.2, 5.1, -0.01, 1e-4):
         x = np.full(count, number, np.float32)
         below, above = neighbours(x[:1], dtype)
@@ -65,11 +74,10 @@ def test_the_mean_is_the_number(dtype: DType) -> None:
 @SIGNED
 def test_a_byte_for_each_number_keeps_the_mean(dtype: DType) -> None:
     """Over all bytes, whose middles recipes read, the mean is off by half of a 256th of the distance at most."""
-    middles = (np.arange(256, dtype=np.float32) + np.float32(0.5)) / np.float32(256)
     numbers = np.random.default_rng(4).uniform(-6, 6, 200).astype(np.float32)
     below, above = neighbours(numbers, dtype)
-    result = rounded(np.repeat(numbers, 256), np.tile(middles, 200), dtype).astype(np.float64).reshape(200, 256)
-    error = (result.mean(axis=1) - numbers) / (above - below)
+    result = rounded(np.repeat(numbers, 256), np.tile(middles(np.arange(256), 256), 200), dtype).astype(np.float64)
+    error = (result.reshape(200, 256).mean(axis=1) - numbers) / (above - below)
     assert abs(error).max() <= 1 / 512 + 2.0**-20
     assert abs(error.mean()) < 2e-4
 
@@ -77,9 +85,11 @@ def test_a_byte_for_each_number_keeps_the_mean(dtype: DType) -> None:
 @SIGNED
 def test_numbers_of_the_dtype_and_nan_stay(dtype: DType) -> None:
     x = every(dtype).astype(np.float32)
-    for random in (0.0, 0.5):
+    for random in (*ENDS, 0.0):
         result = rounded(x, np.full_like(x, random), dtype)
-        np.testing.assert_array_equal(result.astype(np.float32), expected(x, dtype, True).astype(np.float32))
+        numbers = result.astype(np.float32)
+        np.testing.assert_array_equal(numbers, expected(x, dtype, True).astype(np.float32))
+        assert not np.signbit(numbers[numbers == 0]).any()
 
 
 @SIGNED

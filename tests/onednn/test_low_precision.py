@@ -141,7 +141,7 @@ def test_casts_have_the_bits_of_the_interpreter(dtype: DType) -> None:
 @pytest.mark.parametrize("dtype", [d for d in LOW if d is not float8_e8m0fnu], ids=str)
 @pytest.mark.parametrize("special", [False, True])
 def test_stochastic_rounding_has_the_bits_of_the_interpreter(dtype: DType, special: bool) -> None:
-    """Of numbers at the ends of binades and in the middle of two others, with random ones around their share."""
+    """Of numbers at the ends of binades and in the middle of two others, with random ones around what makes a tie."""
     form = FORMATS[dtype]
     rng = np.random.default_rng(9)
     many = around_roundings() if special else around_roundings()[np.isfinite(around_roundings())]
@@ -149,11 +149,16 @@ def test_stochastic_rounding_has_the_bits_of_the_interpreter(dtype: DType, speci
     with np.errstate(all="ignore"):
         size = np.minimum(abs(x), np.float32(form.most)).astype(np.float64)
         unit = np.maximum(2.0 ** np.floor(np.log2(size)), form.least) * 2.0**-form.mantissa
-        share = np.nan_to_num(size / unit % 1)
-    near = np.floor(share * 2**24) + rng.integers(-2, 3, x.size)
-    random = np.where(rng.random(x.size) < 0.5, near, rng.integers(0, 2**24, x.size)) * 2.0**-24
-    random = np.clip(random, 0, 1 - 2.0**-24).astype(np.float32)
+        share = np.nan_to_num(np.copysign(size / unit, x) % 1)
+    near = np.floor((0.5 - share) * 2**17) + rng.integers(-2, 3, x.size)
+    random = np.where(rng.random(x.size) < 0.5, near, rng.integers(1 - 2**16, 2**16, x.size)) * 2.0**-17
+    random = np.clip(random, 2.0**-17 - 0.5, 0.5 - 2.0**-17).astype(np.float32)
     check(lambda e, x, r: e.round_stochastically(x, r, dtype=dtype), x, random)
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((160, 90), 0), ((64, 64), 1), ((2, 48, 3), 1), ((16,), 0), ((16, 1), 0)])
+def test_hadamard_transforms_have_the_bits_of_the_interpreter(shape: Shape, axis: int) -> None:
+    check(lambda e, x: e.hadamard_transform(x, axis=axis), drawn(shape))
 
 
 def test_what_only_moves_holds_low_dtypes() -> None:

@@ -223,9 +223,14 @@ def scale_codes(form: NVFP4Form, x: Any) -> Any:
     return interpret(graph.replace(outputs=tuple(codes)), [x])[0][0].view(np.uint8)
 
 
+def random_numbers(seed: int, shape: tuple[int, ...]) -> Any:
+    """The middles of 256 parts of [-1/2, 1/2)."""
+    return ((np.random.default_rng(seed).integers(0, 256, shape) + 0.5) / 256 - 0.5).astype(np.float32)
+
+
 def draws(form: Form, shape: tuple[int, ...]) -> list[Any]:
     """Random numbers for a form that reads some."""
-    return [np.random.default_rng(3).random(shape, np.float32)] * getattr(form, "is_stochastic", False)
+    return [random_numbers(3, shape)] * getattr(form, "is_stochastic", False)
 
 
 NEAREST, AT_RANDOM = NVFP4Form((1, 16)), NVFP4Form((1, 16), is_stochastic=True)
@@ -234,14 +239,14 @@ NUMBERS_OF_FP4 = [0.0, 0.5, 1, 1.5, 2, 3, 4, 6]
 
 
 def test_stochastic_rounding_takes_one_of_the_two_nearest_numbers() -> None:
-    random = np.random.default_rng(0).random(X.shape, np.float32)
+    random = random_numbers(0, X.shape)
     result = rounded(AT_RANDOM, X, random=[random])
     size = np.minimum(abs(X * np.repeat(rounded(NEAREST, X).scale, 16, axis=1)), np.float32(6))
     every = np.array(NUMBERS_OF_FP4, np.float32)
     outer = np.searchsorted(every, size)
     low, high = every[np.maximum(outer - 1, 0)], every[outer]
     share = np.where(high > size, (size - low) / np.where(high > low, high - low, 1), 1)
-    expected = np.where(random < share, high, low) * np.sign(X)
+    expected = np.where(random * np.sign(X) > 0.5 - share, high, low) * np.sign(X)
     np.testing.assert_array_equal(result.low.astype(np.float32), expected)
     np.testing.assert_array_equal(result.inverse, rounded(NEAREST, X).inverse)
 
@@ -250,7 +255,7 @@ def test_the_mean_of_stochastic_rounding_is_the_number() -> None:
     """Of 6,000 draws; a standard deviation of the mean is at most half a step / sqrt(6000)."""
     x = np.tile(np.linspace(-6, 6, 16, dtype=np.float32), (6000, 1))
     x[0, 0] = 2688.0  # so that the scale of the tensor is 1, and those of other blocks are 1
-    random = np.random.default_rng(1).random(x.shape, np.float32)
+    random = random_numbers(1, x.shape)
     result = rounded(AT_RANDOM, x, random=[random]).numbers[1:]
     np.testing.assert_allclose(result.mean(axis=0), x[1], atol=4 / 6000**0.5)
     nearest = rounded(NEAREST, x).numbers[1:].mean(axis=0)

@@ -10,7 +10,8 @@ import pytest
 from graphls.ir import Builder, Names, Value, interpret
 from graphls.ir.graph import Graph
 from graphls.ir.types import type_of
-from graphls.passes.precision.hadamard import SIGNS, transformed
+from graphls.passes.precision.hadamard import transformed
+from graphls.primitives.hadamard import SIGNS
 from tests.passes.recipe_forms import numbers
 
 X = numbers(32, 64)

@@ -7,9 +7,13 @@ from typing import Any
 from graphls.base.checks import integer
 from graphls.frontend.tensors.tensor import Tensor, TensorLike
 from graphls.ir.types import as_dtype, float4_e2m1fn
+from graphls.ops.math.elementwise import floor
 from graphls.ops.operands import apply, float_of, tensor_of
 from graphls.ops.randomness.random import standard_uniform
 from graphls.ops.record import operation
+
+BITS = 16
+"""The random bits of a stochastic rounding."""
 
 
 @operation(method=False)
@@ -21,7 +25,8 @@ def round_stochastically(x: TensorLike, dtype: Any = float4_e2m1fn, seed: int | 
     and for float8_e8m0fnu.
     """
     x = float_of(x)
-    return apply("round_stochastically", x, standard_uniform(x.shape, seed), dtype=as_dtype(dtype))
+    parts = floor(standard_uniform(x.shape, seed) * 2.0**BITS)
+    return apply("round_stochastically", x, parts * 2.0**-BITS + (0.5**BITS - 1) / 2, dtype=as_dtype(dtype))
 
 
 @operation(method=False)

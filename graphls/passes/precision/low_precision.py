@@ -131,7 +131,7 @@ class More:
         return greatest
 
     def uniform(self, kind: Type) -> Value:
-        """Float32 numbers between 0 and 1 of that shape, which differ in every step."""
+        """Float32 numbers between -1/2 and 1/2 of that shape, which differ in every step."""
         return self.rewriting.uniform(kind)
 
 
@@ -328,7 +328,7 @@ class _LowPrecision(Rewriter):
         return new
 
     def uniform(self, kind: Type) -> Value:
-        """The middles of 256 parts of [0, 1), by bytes of the host and a call site of their own.
+        """The middles of 256 parts of [-1/2, 1/2), by bytes of the host and a call site of their own.
 
         PTX's cvt.rs.satfinite.e2m1x4.f32 reads 32 random bits for four numbers, 8 for each. The middles leave the mean
         of the rounded numbers within 1/512 of the distance between two neighbours.
@@ -337,7 +337,7 @@ class _LowPrecision(Rewriter):
         self.sites += 1
         (drawn,) = self.e.emit("random_bytes", (state,), {"shape": kind.shape, "site": SITES + self.sites})
         numbers = self.e.mul(self.e.cast(drawn, dtype=float32), 2.0**-8)
-        return self.e.add(numbers, 2.0**-9)  # type: ignore[no-any-return]
+        return self.e.add(numbers, 2.0**-9 - 0.5)  # type: ignore[no-any-return]
 
     def random_write(self, e: Builder) -> Iterable[Write]:
         """The next step of the random state, where nothing else advances it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache, partial
+from functools import cache, partial, reduce
 from typing import Any
 
 import numpy as np
@@ -108,12 +108,27 @@ def _threshold(dtype: DType, run: Run) -> bool:
     return _agree(run("ThresholdedRelu", x, alpha=-4.0), np.where(x > -4, x, np.zeros((), dtype.numpy)))
 
 
+def _sums(dtype: DType, run: Run) -> bool:
+    """A check of MatMul: of 16 products, which are exact, each sum has their order, in matrices and in batches."""
+    random = np.random.default_rng(0)
+    factors = random.choice([-0.25, 0.25], (16, 16)).astype(dtype.numpy)
+    for columns in (2, 67):
+        x = random.standard_normal((3, 16, columns)).astype(dtype.numpy)
+        expected = reduce(np.add, (factors[:, k, None] * x[:, k, None] for k in range(16)))
+        flat, rows = (np.ascontiguousarray(each.swapaxes(1, 2).reshape(-1, 16)) for each in (x, expected))
+        results = run("MatMul", factors, x), run("MatMul", flat, np.ascontiguousarray(factors.T))
+        if not all(map(np.array_equal, results, (expected, rows))):
+            return False
+    return True
+
+
 _CHECKS: dict[str, Callable[[DType, Run], bool]] = {
     "Ceil": _elementwise("Ceil", np.ceil, -0.5, -0.0, 0.5),
     "Clip": _bounds,
     "Exp": _elementwise("Exp", np.exp, -np.inf, 1.0),
     "Floor": _elementwise("Floor", np.floor, -0.0, 0.5),
     "Log": _elementwise("Log", np.log, 1.5, np.inf),
+    "MatMul": _sums,
     "ReduceMax": _reduction("ReduceMax", 1),
     "ReduceMin": _reduction("ReduceMin", -1),
     "ReduceProd": _integers("ReduceProd", np.prod),

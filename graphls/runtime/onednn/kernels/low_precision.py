@@ -15,7 +15,6 @@ from graphls.ir.types import DType, Type, bfloat16, float32
 from graphls.passes.rewriter import users
 from graphls.primitives.low_precision import DIGITS, FORMATS
 from graphls.primitives.scaling import Blocks
-from graphls.primitives.stochastic_rounding import HALF
 from graphls.runtime.onednn.binding import DATA_TYPES, Attributes, Descriptor, Primitive, Role
 from graphls.runtime.onednn.elementwise.algorithms import ABS, ADD, CLIP, DIV, LINEAR, MUL, ROUND, SUB
 from graphls.runtime.onednn.elementwise.chain import compute, merged_axes
@@ -144,7 +143,7 @@ def rounded(
 
 @rule("round_stochastically", where=lambda node: rounds(node.output.type.dtype))
 def _round_stochastically(program: Program, node: Node) -> None:
-    """The rule of the primitive: magnitudes in units of their last place, whose floor is a rounding, minus 1 if beyond.
+    """The rule of the primitive: in units of its last place a number and a random one, rounded to an integer.
 
     For the power of two of the first digit see `first_place` in `primitives.low_precision`.
     """
@@ -159,17 +158,9 @@ def _round_stochastically(program: Program, node: Node) -> None:
     unit = parts.computed(Expression(Term(shifted, Scale(1 - 2.0 ** (-digits - 1))), steps=[
         Step(SUB, operand=shifted), Step(MUL, operand=-(2.0**-form.mantissa)),
     ]))  # fmt: skip
-    shares = parts.computed(Expression(Term(x), steps=[Step(ABS), _clip(0.0, form.most), Step(DIV, operand=unit)]))
-    beyond = parts.computed(Expression(Term(shares), steps=[Step(ROUND), Step(SUB, operand=shares), *_ARE_POSITIVE]))
-    floor = [Step(ROUND), Step(SUB, operand=beyond)]
-    is_up = parts.computed(Expression(Term(shares), steps=[
-        *floor, Step(SUB, operand=shares), Step(LINEAR, (-1.0, -float(HALF))), Step(SUB, operand=drawn),
-        *_ARE_POSITIVE,
-    ]))  # fmt: skip
-    signs = parts.signs(parts.narrow(x, None))
-    result = program.first(parts.computed(Expression(Term(shares), steps=[
-        *floor, Step(ADD, operand=is_up), Step(MUL, operand=unit), Step(MUL, operand=signs),
-        *([] if form.has_negative_zero else [Step(LINEAR, (1.0, 0.0))]),
+    result = program.first(parts.computed(Expression(Term(x), steps=[
+        _clip(-form.most, form.most), Step(DIV, operand=unit), Step(ADD, operand=drawn), Step(ROUND),
+        Step(MUL, operand=unit), Step(LINEAR, (1.0, 0.0)),
     ])))  # fmt: skip
     program.append(Exact((node,), (source.buffer, random.buffer), total(program, source), result.buffer, False))
     _give(program, node, result)

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import prod
 
+import numpy as np
+
 from graphls.ir.graph import Node, Value
 from graphls.ir.types import Type
+from graphls.primitives.hadamard import SIZE, matrix, parted
 from graphls.runtime.onednn.binding import Attributes, Descriptor, Primitive, Query, Role
 from graphls.runtime.onednn.elementwise.algorithms import ADD, MUL
 from graphls.runtime.onednn.elementwise.elementwise import elementwise
 from graphls.runtime.onednn.library import library
 from graphls.runtime.onednn.program.calls import View
 from graphls.runtime.onednn.program.program import Group, Program
-from graphls.runtime.onednn.registry import CONDITIONS, JOINS, RULES
+from graphls.runtime.onednn.registry import CONDITIONS, JOINS, RULES, rule
 
 
 def _one_batch(node: Node) -> bool:
@@ -91,6 +94,24 @@ def _product(program: Program, node: Node, behind: Sequence[Node]) -> None:
     program.run(kernel, views)
     if shape != node.output.type.shape:
         program.alias(value, View(result.buffer, Descriptor.of(node.output.type)))
+
+
+@rule("hadamard_transform")
+def _hadamard_transform(program: Program, node: Node) -> None:
+    """Products with a small matrix, in which kernels add 16 numbers in their order."""
+    kind, factors = node.output.type, matrix(node.attrs.get("is_inverse", False))
+    before, after = parted(kind.shape, node.attrs["axis"])
+    is_flat = after == 1
+    layout = Descriptor.plain((before, SIZE) if is_flat else (before, SIZE, after))
+    source = View(program.plain(node.inputs[0]).buffer, layout)
+    square = Descriptor.plain((SIZE, SIZE) if is_flat else (1, SIZE, SIZE))
+    fixed = program.shared(np.ascontiguousarray(factors.T if is_flat else factors, np.float32), square)
+    first, second = (source, fixed) if is_flat else (fixed, source)
+    result = program.written(node.output, layout)
+    kernel = Primitive("matrix product", "matmul", library().engine, first.layout, second.layout, None, layout,
+                       Attributes())  # fmt: skip
+    program.run(kernel, {Role.SOURCE: first, Role.WEIGHTS: second, Role.RESULT: result})
+    program.alias(node.output, View(result.buffer, Descriptor.of(kind)))
 
 
 def _matrix(program: Program, value: Value, is_transposed: bool) -> View:
