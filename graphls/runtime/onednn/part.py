@@ -20,6 +20,7 @@ from graphls.runtime.engine import PlanContext
 from graphls.runtime.onednn.blocked import BlockedArray
 from graphls.runtime.onednn.fusion import groups_of
 from graphls.runtime.onednn.library import library
+from graphls.runtime.onednn.narrow_products import with_narrow_products
 from graphls.runtime.onednn.numpy_nodes import Interpreted
 from graphls.runtime.onednn.program.arena import Buffer
 from graphls.runtime.onednn.program.bound import Binding
@@ -45,7 +46,7 @@ class OnednnPart(ArrayPart):
         self.is_ready = False
         self.limit = thread_limit()
         library().limit_threads(self.limit)
-        graph, private = self.graph, self.context.private
+        graph, private = with_narrow_products(self.graph), self.context.private
         inputs, gives = graph.inputs, self.segment.gives
         may_stay = self._private_values()
         for value in gives:
