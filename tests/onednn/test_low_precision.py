@@ -212,6 +212,24 @@ def test_scales_have_the_bits_of_the_interpreter(power_of_two: bool) -> None:
     check(build, x[: x.size // 4 * 4].reshape(-1, 4))
 
 
+@pytest.mark.parametrize("count", [1, 8192, 20_000])
+def test_scales_in_parts_and_by_other_names_have_the_bits_of_the_interpreter(count: int) -> None:
+    """NumPy computes many scales part by part; reshaped ones, and the float32 of a low dtype, are the same memory."""
+
+    def build(e: Builder, x: Value) -> tuple[Value, ...]:
+        maximum = e.absolute_maximum(x, block=(1, 4))
+        factor = e.div(e.absolute_maximum(maximum, block=(0, 0)), 2688.0)
+        wide = e.cast(e.cast(e.div(maximum, factor), dtype=float8_e4m3fn), dtype=float32)
+        inverse = e.mul(wide, e.reshape(factor, shape=()))
+        scale = e.minimum(e.div(1.0, inverse), scales.LARGEST)
+        signed = e.cast(e.cast(e.sub(maximum, factor), dtype=float8_e5m2), dtype=float32)
+        chosen = e.where(e.greater(maximum, factor), scale, inverse)
+        return e.reshape(wide, shape=(count,)), wide, e.reshape(scale, shape=(count, 1, 1)), signed, chosen
+
+    for special in (False, True):
+        check(build, drawn((count, 4), special and count > 1))
+
+
 @pytest.mark.parametrize("name", RECIPES)
 @pytest.mark.parametrize("scale", [None, 2.0**10])
 def test_a_step_is_one_segment(name: str, scale: float | None) -> None:

@@ -34,6 +34,9 @@ VIEWS = ("transpose", "broadcast_to", "slice", "reverse")
 QUICK = {*INDEXING, *VIEWS, "cast", "concat", "where", "argmax", "argmin"}
 """Primitives that move memory, which one thread of NumPy does at its speed, however much that is."""
 
+IN_PLACE = ("where", "maximum", "minimum")
+"""Primitives whose functions compute any number of elements in place, besides those of NumPy by element."""
+
 QUOTIENTS = ("floor_div", "mod", "fmod", "truncate_div")
 """Primitives for which NumPy warns of integer zeros."""
 
@@ -143,6 +146,14 @@ def function_of(node: Node) -> Function:
     return FUNCTIONS.get(node.primitive.name, _by_rule if ufunc_of(node) is None else _elementwise)
 
 
+def is_in_place(node: Node) -> bool:
+    """Whether the function of a node computes as many elements as it gets, where they belong."""
+    form, name = FORMATS.get(node.output.type.dtype), node.primitive.name
+    is_cast = name == "cast" and node.inputs[0].type.dtype is float32 and node.attrs.get("saturate", True)
+    is_rounded = is_cast and form is not None and _is_rounded_in_place(form)
+    return is_rounded or name in IN_PLACE or function_of(node) is _elementwise
+
+
 def without_result(function: Callable[..., object], *arguments: Any, **options: Any) -> partial[None]:
     """A call of a function that writes its result in place, which gives nothing."""
     return partial(_run, function, *arguments, **options)
@@ -161,6 +172,12 @@ def _ignoring(node: Node, call: partial[Any]) -> partial[Any]:
     """The call without NumPy's warnings of nan, infinities and zero divisors, where the node may have those."""
     name, is_float = node.primitive.name, any(v.type.dtype.is_float for v in node.inputs)
     return partial(_quiet, call) if is_float or name in QUOTIENTS else call
+
+
+def unguarded(call: partial[Any]) -> partial[Any]:
+    """The call with NumPy's warnings, for a caller that turns them off."""
+    inner: partial[Any] = call.args[0] if call.func is _quiet else call
+    return inner
 
 
 def _quiet(call: partial[Any]) -> None:
@@ -206,10 +223,13 @@ def _to_low(node: Node, operands: Sequence[Array], results: Sequence[Array]) -> 
     is_cast = node.primitive.name == "cast" and x.dtype == result.dtype == np.float32
     if form is None or not is_cast or not node.attrs.get("saturate", True):
         return _by_rule(node, operands, results)
-    if not form.is_signed:
-        return partial(_round_to_powers, node, x, result)
-    is_usual = form.has_nan and form.has_negative_zero
-    return partial(_round_to_places, form, x, result) if is_usual else _by_rule(node, operands, results)
+    if not _is_rounded_in_place(form):
+        return _by_rule(node, operands, results)
+    return partial(_round_to_places, form, x, result) if form.is_signed else partial(_round_to_powers, node, x, result)
+
+
+def _is_rounded_in_place(form: Format) -> bool:
+    return not form.is_signed or (form.has_nan and form.has_negative_zero)
 
 
 def _round_to_places(form: Format, x: Array, result: Array) -> None:
@@ -221,7 +241,8 @@ def _round_to_places(form: Format, x: Array, result: Array) -> None:
     with np.errstate(all="ignore"):
         result += powers
         result -= powers
-    np.copysign(result, x, out=result)
+    if x.view(np.int32).min() < 0:
+        np.copysign(result, x, out=result)
 
 
 def _round_to_powers(node: Node, x: Array, powers: Array) -> None:

@@ -6,20 +6,24 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
 from typing import Any
 
 import numpy as np
 
 from graphls.ir.graph import Node, Value
-from graphls.ir.types import TOKEN, float16
+from graphls.ir.types import TOKEN, float16, float32
 from graphls.passes.rewriter import users
 from graphls.runtime.lowering.types import held
-from graphls.runtime.onednn.numpy_nodes import Arrays, OnArrays, function_of
+from graphls.runtime.onednn.numpy_nodes import Arrays, OnArrays, function_of, is_in_place, unguarded
 from graphls.runtime.onednn.program.arena import Buffer
+from graphls.runtime.onednn.program.calls import Array
 from graphls.runtime.onednn.program.program import Group, Program
 
 SCALED = ("quantize", "dequantize")
 """Primitives whose second operand is a scale."""
+PART = 1 << 13
+"""Elements that NumPy computes at a time."""
 MOST_OTHERS = 1 << 14
 """The most elements of what scales are computed from besides maxima, such as a history of these."""
 
@@ -119,19 +123,35 @@ def _join(groups: dict[Node, Node], one: Node, other: Node) -> None:
 def emit_numpy(nodes: Sequence[Node], outputs: Sequence[Value], program: Program) -> None:
     """Append one call of NumPy for nodes, which gives some of their results."""
     own = {v for node in nodes for v in node.outputs}
+    names = dict[Value, Value]()
+    for node in nodes:
+        source = names.get(node.inputs[0], node.inputs[0]) if _renames(node) else None
+        if source in own:
+            names[node.output] = source
     reads = {v: program.memory_of(v) for node in nodes for v in node.inputs if v not in own}
+    results = {names.get(v, v): Buffer(held(v.type).nbytes) for v in outputs}
     for value in outputs:
-        program.place(value, Buffer(held(value.type).nbytes))
-    program.append(Scales(nodes, reads, {v: program.memory_of(v) for v in outputs}))
+        program.place(value, results[names.get(value, value)])
+    program.append(Scales(nodes, reads, results, names))
+
+
+def _renames(node: Node) -> bool:
+    """Whether the result of a node is the memory of its operand: in another shape, or the float32 of a low dtype."""
+    is_cast = node.primitive.name == "cast" and node.output.type.dtype is float32
+    return node.primitive.name == "reshape" or (is_cast and node.inputs[0].type.dtype.is_low)
 
 
 @dataclass(eq=False)
 class Scales(OnArrays):
-    """Nodes that NumPy computes one behind the other; results of low dtypes are float32 for others."""
+    """Nodes that NumPy computes one behind the other; results of low dtypes are float32 for others.
+
+    Values with `names` are the memory of others.
+    """
 
     nodes: Sequence[Node]
     operands: Mapping[Value, Buffer]
     results: Mapping[Value, Buffer]
+    names: Mapping[Value, Value]
     kind = "scales"
 
     def __post_init__(self) -> None:
@@ -141,18 +161,60 @@ class Scales(OnArrays):
     def bound(self, binding: Arrays) -> partial[Any]:
         """The call on the arrays of a binding."""
         buffers = {**self.operands, **self.results}
-        arrays: dict[Value, Any] = {v: binding.array(buffer, held(v.type)) for v, buffer in buffers.items()}
-        for node in self.nodes:
-            for v in node.outputs:
-                if v not in arrays:
-                    arrays[v] = np.empty(v.type.shape, held(v.type).dtype.numpy)
-        functions = [
-            function_of(node)(node, [arrays[v] for v in node.inputs], [arrays[v] for v in node.outputs])
-            for node in self.nodes
-        ]  # fmt: skip
+        arrays = {v: binding.array(buffer, held(v.type)) for v, buffer in buffers.items()}
+        functions: list[Callable[[], object]] = []
+        for length, group in groupby((node for node in self.nodes if node.outputs[0] not in self.names), _length):
+            run = [*group]
+            functions.extend(self._in_parts(run, arrays, length) if length else self._complete(run, arrays))
         return partial(_run, functions)
+
+    def _complete(self, run: Sequence[Node], arrays: dict[Value, Array]) -> Iterator[Callable[[], object]]:
+        for node in run:
+            arrays.update({v: _empty(v, v.type.size) for v in node.outputs if v not in arrays})
+            operands, results = ([self._array(v, arrays) for v in values] for values in (node.inputs, node.outputs))
+            yield unguarded(function_of(node)(node, operands, results))
+
+    def _array(self, value: Value, arrays: Mapping[Value, Array]) -> Array:
+        return arrays[self.names.get(value, value)].reshape(value.type.shape)
+
+    def _in_parts(
+        self, run: Sequence[Node], arrays: dict[Value, Array], length: int
+    ) -> Iterator[Callable[[], object]]:  # fmt: skip
+        """The functions of nodes, part by part, so that what they alone read stays in the first-level cache."""
+        others = {self.names.get(v, v) for node in self.nodes if node not in run for v in node.inputs}
+        inner = {node.output for node in run} - arrays.keys() - others
+        for node in run:
+            if node.output not in arrays:
+                arrays[node.output] = _empty(node.output, PART if node.output in inner else length)
+        for start in range(0, length, PART):
+            size = min(length - start, PART)
+            for node in run:
+                values = [self.names.get(v, v) for v in (*node.inputs, node.output)]
+                *operands, result = (_part(arrays[v], 0 if v in inner else start, size) for v in values)
+                yield unguarded(function_of(node)(node, operands, [result]))
+
+
+def _length(node: Node) -> int:
+    """The elements of the result of a node that is computed in parts; 0 for others.
+
+    Operands are as many or single numbers, and a function computes any number of elements.
+    """
+    n = node.outputs[0].type.size
+    is_by_elements = len(node.outputs) == 1 and n > PART and all(v.type.size in (1, n) for v in node.inputs)
+    return n if is_by_elements and is_in_place(node) else 0
+
+
+def _part(array: Array, start: int, size: int) -> Array:
+    """Some elements of an array, or the only one."""
+    flat = array.reshape(-1)
+    return flat if flat.size == 1 else flat[start : start + size]
+
+
+def _empty(value: Value, size: int) -> Array:
+    return np.empty(size, held(value.type).dtype.numpy)
 
 
 def _run(functions: Sequence[Callable[[], object]]) -> None:
-    for function in functions:
-        function()
+    with np.errstate(all="ignore"):
+        for function in functions:
+            function()
