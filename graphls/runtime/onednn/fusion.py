@@ -18,6 +18,7 @@ from graphls.runtime.onednn.kernels.low_precision import roundings
 from graphls.runtime.onednn.kernels.max_pooling import poolings
 from graphls.runtime.onednn.kernels.normalisation import normalisations
 from graphls.runtime.onednn.kernels.overflow import overflow_checks
+from graphls.runtime.onednn.kernels.random_rounding import random_roundings
 from graphls.runtime.onednn.kernels.recurrent import layers
 from graphls.runtime.onednn.kernels.resampling import resamplings
 from graphls.runtime.onednn.kernels.softmax import softmax_gradients
@@ -48,7 +49,8 @@ def groups_of(
         layers(graph.nodes, definer), selections(graph.nodes, definer),
         weight_gradients(graph.nodes, takes), overflow_checks(graph.nodes, definer),
         single_numbers(graph.nodes, definer), resamplings(graph.nodes, definer),
-        roundings(graph.nodes, results, definer), scales(graph.nodes, results, definer), maxima_of_maxima(graph.nodes),
+        roundings(graph.nodes, results, definer), random_roundings(graph.nodes, results, definer),
+        scales(graph.nodes, results, definer), maxima_of_maxima(graph.nodes),
     )  # fmt: skip
     for group in chain(*fused):
         makers.update((value, group) for value in group.outputs)

@@ -15,7 +15,7 @@ from graphls.ir.types import DType, Type, bfloat16, float32
 from graphls.passes.rewriter import users
 from graphls.primitives.low_precision import DIGITS, FORMATS
 from graphls.primitives.scaling import Blocks
-from graphls.runtime.onednn.binding import DATA_TYPES, Attributes, Descriptor, Primitive, Role
+from graphls.runtime.onednn.binding import DATA_TYPES, F32, Attributes, Descriptor, Primitive, Role
 from graphls.runtime.onednn.elementwise.algorithms import ABS, ADD, CLIP, DIV, LINEAR, MUL, ROUND, SUB
 from graphls.runtime.onednn.elementwise.chain import compute, merged_axes
 from graphls.runtime.onednn.elementwise.expressions import Expression, Scale, Step, Term
@@ -32,6 +32,8 @@ from graphls.runtime.signs_of_zeros import signs_matter
 _HUGE = 2.0**100
 MOST_SCALED = 3
 """Axes up to which a reorder takes scales along some of them."""
+LEAST_SCALE = 2.0**-125
+"""The scale above which half of it is exact, too."""
 MOST_CAST = 1 << 20
 """Elements up to which NumPy rounds to dtypes without a kernel."""
 
@@ -57,7 +59,7 @@ def _quantize(program: Program, node: Node) -> None:
 
 @rule("dequantize")
 def _dequantize(program: Program, node: Node) -> None:
-    parts = _Parts(program, Blocks(node.output.type.shape, node.attrs["block"]))
+    parts = Parts(program, Blocks(node.output.type.shape, node.attrs["block"]))
     _give(program, node, parts.times(parts.own(wide(program, node.inputs[0])), parts.scale(node.inputs[1])))
 
 
@@ -117,7 +119,7 @@ def rounded(
     """
     node = nodes[0]
     form, kind = FORMATS[node.output.type.dtype], x.type
-    parts = _Parts(program, Blocks(kind.shape, node.attrs.get("block", (1,) * kind.rank)))
+    parts = Parts(program, Blocks(kind.shape, node.attrs.get("block", (1,) * kind.rank)))
     source = wide(program, x)
     own, factor = parts.own(source), None if scale is None else parts.scale(scale)
     shift = 2.0 ** (DIGITS[float32] - form.mantissa)
@@ -136,8 +138,8 @@ def rounded(
     if back is not None:
         expression.operate(MUL, back)
     result = program.first(parts.computed(expression))
-    others = [wide(program, v).buffer for v in (scale, inverse) if v is not None]
-    program.append(Exact(nodes, (source.buffer, *others), total(program, source), result.buffer))
+    operands = {v: wide(program, v).buffer for v in (x, scale, inverse) if v is not None}
+    program.append(Exact(nodes, operands, () if scale is None else (scale,), total(program, source), result))
     return result
 
 
@@ -148,7 +150,7 @@ def _round_stochastically(program: Program, node: Node) -> None:
     For the power of two of the first digit see `first_place` in `primitives.low_precision`.
     """
     form, kind = FORMATS[node.output.type.dtype], node.output.type
-    parts = _Parts(program, Blocks(kind.shape, (1,) * kind.rank))
+    parts = Parts(program, Blocks(kind.shape, (1,) * kind.rank))
     source, random = (wide(program, v) for v in node.inputs)
     x, drawn = parts.own(source), parts.own(random)
     digits = DIGITS[float32]
@@ -162,11 +164,12 @@ def _round_stochastically(program: Program, node: Node) -> None:
         _clip(-form.most, form.most), Step(DIV, operand=unit), Step(ADD, operand=drawn), Step(ROUND),
         Step(MUL, operand=unit), Step(LINEAR, (1.0, 0.0)),
     ])))  # fmt: skip
-    program.append(Exact((node,), (source.buffer, random.buffer), total(program, source), result.buffer, False))
+    operands = {v: view.buffer for v, view in zip(node.inputs, (source, random), strict=True)}
+    program.append(Exact((node,), operands, (), total(program, source), result))
     _give(program, node, result)
 
 
-class _Parts:
+class Parts:
     """The blocks of an array, and the shapes in which scales broadcast to them.
 
     One axis with several blocks becomes two. Along others with several blocks of several elements, and along one whose
@@ -187,14 +190,14 @@ class _Parts:
 
     def own(self, view: View) -> Value:
         """A row-major float32 array in parts."""
-        return self._value(view, self.shape)
+        return self.value(view, self.shape)
 
     def scale(self, scale: Value) -> Value:
         """A scale as it broadcasts to the parts."""
         view = wide(self.program, scale)
         if self.repeated:
             view = self.program.once(("repeated", view.buffer, self.sizes), partial(self._repeat, view))
-        return self._value(view, self.scales)
+        return self.value(view, self.scales)
 
     def _repeat(self, view: View) -> View:
         result = self.program.scratch(Descriptor.plain(self.sizes))
@@ -202,13 +205,14 @@ class _Parts:
         self.program.append(Repeat(self.program.node, self.blocks, self.repeated, view, result))
         return result
 
-    def _value(self, view: View, shape: Sequence[int], dtype: DType = float32) -> Value:
+    def value(self, view: View, shape: Sequence[int], dtype: DType = float32) -> Value:
+        """A view in row-major order as a value of a shape."""
         value = Value("part", Type(dtype, tuple(shape)))
         self.program.alias(value, View(view.buffer, Descriptor.plain(value.type.shape, DATA_TYPES[dtype])))
         return value
 
-    def narrow(self, x: Value, scale: Value | None) -> Value:
-        """x * scale in bfloat16, by one reorder, or two kernels where that would take a scale for another (oneDNN 3.2).
+    def narrow(self, x: Value, scale: Value | None, dtype: DType = bfloat16) -> Value:
+        """x * scale in a dtype, by one reorder, or two kernels where that would take a scale for another (oneDNN 3.2).
 
         It does so where axes with scales lie on both sides of others, twice.
         """
@@ -218,15 +222,16 @@ class _Parts:
             assert scale is not None, "Without a scale there is one axis."
             x, scale, axes = self.computed(Expression(Term(x), MUL, Term(scale))), None, [[*range(len(self.shape))]]
         merged = Descriptor.plain([prod(self.shape[i] for i in group) for group in axes])
-        source, target = View(program.first(x).buffer, merged), program.scratch(merged.with_dtype(DATA_TYPES[bfloat16]))
+        view, target = program.first(x), program.scratch(merged.with_dtype(DATA_TYPES[dtype]))
+        source = View(view.buffer, merged.with_dtype(view.layout.dtype))
         attributes, views = Attributes(), dict[int, View]({Role.SOURCE: source, Role.RESULT: target})
         if scale is not None:
             attributes.scale(Role.SOURCE, [i for i, group in enumerate(axes) if any(sizes[k] > 1 for k in group)])
             views[Role.SCALES | Role.SOURCE] = View(program.first(scale).buffer, Descriptor.plain((scale.type.size,)))
         engine = library().engine
-        kernel = Primitive("reorder", "reorder", merged, engine, target.layout, engine, attributes)
+        kernel = Primitive("reorder", "reorder", source.layout, engine, target.layout, engine, attributes)
         program.run(kernel, views)
-        return self._value(target, self.shape, bfloat16)
+        return self.value(target, self.shape, dtype)
 
     def signs(self, near: Value) -> Value:
         """1 or -1, or a zero for a zero, with the signs of numbers in bfloat16."""
@@ -276,36 +281,42 @@ class Repeat(OnArrays):
 
 @dataclass(eq=False)
 class Exact(OnArrays):
-    """Computes by NumPy what kernels have rounded, where there may be a nan, or a scale that is not above 0.
+    """Computes nodes by NumPy where there may be a nan, or a scale that is not above 0, in what kernels have rounded.
 
-    Of operands that `are_scaled` the second one is a scale.
+    `sums` are nan where an element is. `operands` are what the nodes read, of low dtypes in float32, and `scales` some
+    of them.
     """
 
-    nodes: tuple[Node, ...]
-    operands: Sequence[Buffer]
+    nodes: Sequence[Node]
+    operands: Mapping[Value, Buffer]
+    scales: Sequence[Value]
     sums: View
-    result: Buffer
-    are_scaled: bool = True
+    result: View
     kind = "nan of roundings"
 
     def __post_init__(self) -> None:
         self.node = self.nodes[-1]
-        self.reads, self.writes = (*dict.fromkeys((*self.operands, self.sums.buffer)),), (self.result,)
+        self.reads = (*dict.fromkeys((*self.operands.values(), self.sums.buffer)),)
+        self.writes = (self.result.buffer,)
 
     def bound(self, binding: Arrays) -> partial[Any]:
         """The call on the arrays of a binding."""
-        values = (*self.nodes[0].inputs, *(v for node in self.nodes[1:] for v in node.inputs[1:]))
-        arrays = [
-            binding.array(buffer, Type(float32, v.type.shape)) for buffer, v in zip(self.operands, values, strict=True)
-        ]  # fmt: skip
-        result = binding.array(self.result, Type(float32, self.node.output.type.shape))
+        arrays = {v: binding.array(buffer, stored(v.type)) for v, buffer in self.operands.items()}
+        kind = self.node.output.type
+        result = binding.array(self.result.buffer, kind if self.result.layout.dtype != F32 else stored(kind))
         return partial(self._check, arrays, numbers(binding, self.sums), result)
 
-    def _check(self, arrays: Sequence[Array], sums: Array, result: Array) -> None:
-        scales = arrays[1 : len(self.nodes[0].inputs)] if self.are_scaled else []
-        if has_nan(sums) or not all(scale.min() > 0 and scale.max() < np.inf for scale in scales):
-            value, left = arrays[0], list(arrays[1:])
+    def _check(self, arrays: Mapping[Value, Array], sums: Array, result: Array) -> None:
+        scales = (arrays[v] for v in self.scales)
+        if has_nan(sums) or not all(scale.min() > LEAST_SCALE and scale.max() < np.inf for scale in scales):
+            values = dict(arrays)
             for node in self.nodes:
-                operands = (value, *(left.pop(0) for _ in node.inputs[1:]))
-                (value,) = node.primitive.evaluate(operands, node.attrs, (node.output.type,))
-            np.copyto(result, value, casting="unsafe")
+                operands = tuple(values[v] for v in node.inputs)
+                with np.errstate(all="ignore"):
+                    (values[node.output],) = node.primitive.evaluate(operands, node.attrs, (node.output.type,))
+            np.copyto(result, values[self.node.output], casting="unsafe")
+
+
+def stored(kind: Type) -> Type:
+    """The type of the arrays in which kernels read floats."""
+    return kind.with_dtype(float32) if kind.dtype.is_float or kind.dtype.is_low else kind
