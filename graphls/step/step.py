@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -313,17 +313,36 @@ class Compiled(Dependent):
         """
         return checked(self._diagnose().explain_precision, inputs)
 
-    def search_recipe(self, *inputs: object, recipes: Sequence[Recipe], budget: float = 20.0) -> RecipeSearch:
-        """Which layers can be low: for each the first of `recipes` that leaves `budget` dB to all its tensors.
+    def search_recipe(
+        self, *inputs: object, recipes: Sequence[Recipe], budget: float = 0.02, noise: float | None = None,
+        batches: Iterable[Sequence[object]] = (),
+    ) -> RecipeSearch:  # fmt: skip
+        """Which layers can be low, and by which of `recipes`: what rounding does to the loss and the gradient decides.
 
-        `recipes` are in the order of preference, such as [amp.NVFP4(), amp.MXFP8()]. The step is compiled once for each
-        recipe, with all layers low, and measured on these inputs as `explain_precision` does; the worse of the two
-        ratios of each tensor counts. The network, its states and this step stay as they are; the result is printed as
-        lines of Python, and `apply(net)` gives the recipes to a network. Delayed scaling is measured with the scales of
-        these inputs. Layers in loops are not measured. Raises as a call does, GraphTypeError for other recipes and
-        budgets, and GraphValueError where no layer has a product with a weight.
+        The step is compiled once, so that each run chooses: one without any recipe, and one for each layer with each
+        recipe. A layer takes a recipe by the bits that it saves, times its operations, for the harm that it does, as
+        far as all choices together, which are measured again, raise the loss by `budget` of itself at most, with the
+        standard error, and bring `noise` at most: the square of the change of a parameter's gradient over that of the
+        gradient, a mean over all elements. By default this is a tenth of the noise among batches, which comes from the
+        `batches`, more of such inputs, or from the halves of one batch.
+
+        Search in a step that has trained for a while, since a first loss says nothing, and on several batches, each of
+        which takes as many runs. In a step without gradients noise is that of the outputs, 0.01 at most by default, and
+        the loss is not asked. Delayed scaling is measured with scales of the tensors themselves. The network, its
+        states and this step stay as they are; the result is printed as lines of Python, and `apply(net)` gives the
+        recipes to a network. See docs/low_precision.md. Raises as a call does, GraphTypeError and GraphValueError for
+        other arguments, and GraphValueError where no layer has a product that a recipe rounds, where the step rounds by
+        a recipe already, and where its gradient is 0 or not finite.
         """
-        return checked(self._diagnose().search_recipe, inputs, recipes, budget)
+        return checked(self._diagnose().search_recipe, self._batches(inputs, batches), recipes, budget, noise)
+
+    @staticmethod
+    def _batches(inputs: tuple[object, ...], batches: object) -> list[tuple[object, ...]]:
+        """The inputs of several calls, each a tuple."""
+        several: list[Any] = list(batches) if isinstance(batches, Iterable) else [None]
+        if not all(isinstance(batch, (tuple, list)) for batch in several):
+            raise GraphTypeError("batches has a tuple of the inputs of the step for each batch, such as [(x, y)].")
+        return [inputs, *(tuple(batch) for batch in several)]
 
     def gradient_ranges(self, *inputs: object) -> GradientRanges:
         """For each parameter the range of its gradient, times the loss scale, in the dtype that it is computed in.

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from graphls.base.errors import GraphValueError
+from graphls.base.sharing.storage import array_in
 from graphls.frontend.trace.inputs import InputCheck
 from graphls.inspect.diagnosis.explain import HIGHEST, explain, largest_fitting
 from graphls.inspect.diagnosis.explanation import OverflowExplanation
@@ -21,6 +22,7 @@ from graphls.ir.types import DType
 from graphls.passes import Pipeline
 from graphls.passes.autodiff.widen import Widen
 from graphls.passes.overflow.rescale import Rescale, outer_gradients
+from graphls.passes.precision.low_precision import LowPrecision
 from graphls.passes.precision.recipes import Recipe
 from graphls.passes.schedule.host_calls import without_effects
 from graphls.passes.simplify.cse import Cse
@@ -73,9 +75,16 @@ class Diagnosis:
         """See Compiled.explain_precision."""
         return self.low_tensors.explain(self.inputs(inputs), self.step.parameters)
 
-    def search_recipe(self, inputs: tuple[object, ...], recipes: Sequence[Recipe], budget: float) -> RecipeSearch:
+    def search_recipe(
+        self, batches: Sequence[tuple[object, ...]], recipes: Sequence[Recipe], budget: float, noise: float | None
+    ) -> RecipeSearch:
         """See Compiled.search_recipe."""
-        return search_recipe(self.step, self.traced, self.pipeline, self.inputs(inputs), recipes, budget)
+        if any(each.name == LowPrecision.name for each in self.pipeline.passes):
+            text = "This step rounds tensors by a recipe already; end it by amp.auto_mixed_precision(net, None)"
+            raise GraphValueError(f"{text}, compile the step again and search in that.")
+        arrays = [[array_in(array) for array in self.inputs(batch)] for batch in batches]
+        own = tuple(value for values in gradients(self.traced).values() for value in values)
+        return search_recipe(self.step, self.traced, self.pipeline, own, arrays, recipes, budget, noise)
 
     def explain_overflow(self, inputs: tuple[object, ...]) -> OverflowExplanation:
         """See Compiled.explain_overflow."""

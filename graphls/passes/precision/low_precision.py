@@ -30,6 +30,10 @@ class LowCell(NamedTuple):
     recipe: Recipe
     states: Mapping[str, Mapping[str, str]]
 
+    def of_products(self, has_weight: bool) -> LowCell | None:
+        """The cell for products with a weight, or for those of two activations; None where they stay as they are."""
+        return self if has_weight or self.recipe.attention else None
+
 
 @register_pass
 @dataclass(frozen=True)
@@ -134,6 +138,10 @@ class More:
         """Float32 numbers between -1/2 and 1/2 of that shape, which differ in every step."""
         return self.rewriting.uniform(kind)
 
+    def in_branch(self, form: Form, x: Value) -> Graph:
+        """A region that rounds x to a form without states, from the maxima of this rank."""
+        return self.rewriting.in_branch(form, x, self.role)
+
 
 class _LowPrecision(Rewriter):
     """The sweep; `gradients` are the values that depend on the gradient of a result of the forward."""
@@ -195,9 +203,9 @@ class _LowPrecision(Rewriter):
         product = product_of(roles)
         if product == "forward" and "weight" in roles:
             self.with_weight.update((node.scope, self.base(value, is_cast=True)) for value in operands)
-        if product is None or (product != "forward" and not cell.recipe.attention and not self.has_weight(node, roles)):
-            return node
-        if "weight" not in roles and product == "forward" and not cell.recipe.attention:
+        has_weight = "weight" in roles if product == "forward" else self.has_weight(node, roles)
+        cell = cell.of_products(has_weight)
+        if product is None or cell is None:
             return node
         axes = node.primitive.summed_axes(*(v.type for v in node.inputs), **node.attrs)
         ends = zip(operands, roles, axes, strict=True)
@@ -277,6 +285,16 @@ class _LowPrecision(Rewriter):
         block = (0,) * value.type.rank
         tensor.maxima.append(measured[0].output if measured else self.e.absolute_maximum(value, block=block))
         return result
+
+    def in_branch(self, form: Form, x: Value, role: str) -> Graph:
+        """A region that rounds x to a form without states."""
+        around, self.e, self.depth = self.e, Builder(self.names), self.depth + 1
+        try:
+            self.e.follow(around)
+            result = form.rounded(self.e, x, More(self, role, {}))
+            return Graph("region", (), (), tuple(self.e.nodes), (), (result,))
+        finally:
+            self.e, self.depth = around, self.depth - 1
 
     def seen(self, value: Value, form: Form) -> Value | None:
         """The rounded value, where this block or one around it has it."""
