@@ -52,6 +52,9 @@ class Operation:
     elementwise: bool = False
     """Whether each element of the result depends on the elements at its index in the operands, which broadcast."""
 
+    bounds: bool = False
+    """Whether each element of the result is that of one of two operands, so that a finite one may bound the other."""
+
     is_commutative: bool = False
     """Whether its two operands may change places, as the result is the same."""
 

@@ -52,7 +52,7 @@ class OneOfTwo(Elementwise, abstract=True):
     all of it to both; "first" gives it to x, and for a nan to neither.
     """
 
-    is_commutative = True
+    is_commutative = bounds = True
     half = "exact"
     integer_gradient = "divided"
     session_from = 1 << 19

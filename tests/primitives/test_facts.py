@@ -55,6 +55,7 @@ def test_the_facts_of_the_primitives_that_there_are() -> None:
     assert with_fact("selects") == with_fact("is_transparent") | {"slice"}
     assert {each.name: each.factors for each in operations() if len(each.factors) > 1} == {"mul": (0, 1)}
     assert with_fact("factors") == with_fact("is_transparent") | {"mul", "div"}
+    assert with_fact("bounds") == {"maximum", "minimum"}
     assert with_fact("is_commutative") == {
         "add", "bitwise_and", "bitwise_or", "bitwise_xor", "equal", "logaddexp", "logical_and", "logical_or",
         "logical_xor", "maximum", "minimum", "mul", "not_equal",

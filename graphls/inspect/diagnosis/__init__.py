@@ -12,13 +12,13 @@ from graphls.inspect.diagnosis.ranges import Range
 from graphls.inspect.diagnosis.recipe_search import LayerChoice, RecipeSearch
 from graphls.inspect.diagnosis.regimes import RegimeChange
 from graphls.inspect.diagnosis.report import StepReport
-from graphls.inspect.diagnosis.rounded import RoundedTensor, Window
+from graphls.inspect.diagnosis.rounded import Alternative, RoundedTensor, Window
 from graphls.inspect.diagnosis.sensitivity import RoundingEffect
 from graphls.passes.autodiff import widen
 from graphls.passes.overflow import rescale, watch
 
 __all__ = [
-    "GradientRange", "GradientRanges", "LayerChoice", "LossScaleMonitor", "NonFinite", "Operand", "OverflowExplanation",
-    "PrecisionExplanation", "Range", "RecipeSearch", "RegimeChange", "RoundedTensor", "RoundingEffect", "Source",
-    "StepReport", "Window", "rescale", "watch", "widen",
+    "Alternative", "GradientRange", "GradientRanges", "LayerChoice", "LossScaleMonitor", "NonFinite", "Operand",
+    "OverflowExplanation", "PrecisionExplanation", "Range", "RecipeSearch", "RegimeChange", "RoundedTensor",
+    "RoundingEffect", "Source", "StepReport", "Window", "rescale", "watch", "widen",
 ]  # fmt: skip

@@ -69,7 +69,8 @@ class Diagnosis:
     @cached_property
     def low_tensors(self) -> LowTensors:
         """The tensors that the step rounds to low dtypes."""
-        return LowTensors(self.step.session_graph, self.open_probe)
+        low = next((each for each in self.pipeline.passes if isinstance(each, LowPrecision)), None)
+        return LowTensors(self.step.session_graph, self.open_probe, low)
 
     def explain_precision(self, inputs: tuple[object, ...]) -> PrecisionExplanation:
         """See Compiled.explain_precision."""

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
+from graphls.inspect.diagnosis.bounds import bounded
 from graphls.inspect.diagnosis.explanation import NonFinite, Operand, OverflowExplanation, Source
 from graphls.inspect.diagnosis.watched import Array, Ranges, WatchedStep, sources
 from graphls.ir.graph import Node, Value, uses
@@ -105,9 +106,14 @@ class Faults:
 
     @property
     def unseen(self) -> Value | None:
-        """The first value that is not finite though its operands are; constants, such as masks, are intended so."""
-        values = (v for n in self.step.nodes if n.primitive.name != "constant" for v in n.outputs if v in self.bad)
-        return next((v for v in values if not self.causes_of(v)), None)
+        """The first value that is not finite though its operands are; constants, such as masks, are intended so.
+
+        A value whose infinities end at once in a minimum or a maximum is intended, too, as those of which scales are.
+        """
+        values = [v for n in self.step.nodes if n.primitive.name != "constant" for v in n.outputs if v in self.bad]
+        leaving = (*self.step.graph.outputs, *(write.value for write in self.step.graph.writes))
+        ended = bounded(self.step.nodes, leaving, lambda v: v not in self.bad) if values else set()
+        return next((v for v in values if v not in ended and not self.causes_of(v)), None)
 
     def causes_of(self, value: Value) -> list[Value]:
         """The operands of a value that are not finite."""

@@ -13,7 +13,7 @@ from graphls.base.text.html import Page
 from graphls.base.text.plain import shown
 from graphls.base.text.tables import Table
 from graphls.inspect.diagnosis.ranges import number
-from graphls.inspect.diagnosis.rounded import RoundedTensor, decibels
+from graphls.inspect.diagnosis.rounded import LEAST, RoundedTensor, decibels
 from graphls.ir.registry import nearest
 
 HEADER = (
@@ -24,9 +24,6 @@ MOST_ROWS = 40
 
 MOST_DRAWN = 12
 """The most tensors that are drawn."""
-
-LEAST = 0.0005
-"""The least share that is mentioned."""
 
 MOST_NAMES = 4
 """The most tensors that a sentence on what would mend them names, and the most maxima of a history."""
@@ -122,13 +119,15 @@ def _losses(tensor: RoundedTensor) -> str:
 
 
 def _notes(tensors: Sequence[RoundedTensor]) -> Iterator[str]:
-    alike: dict[str, list[RoundedTensor]] = {}
+    alike: dict[object, list[RoundedTensor]] = {}
     for tensor in tensors:
-        if tensor.remedy:
-            alike.setdefault(tensor.remedy, []).append(tensor)
-    for remedy, tensors in alike.items():
+        if tensor.reason:
+            advice = tensor.advice
+            alike.setdefault((tensor.reason, None if advice is None else advice.code), []).append(tensor)
+    for tensors in alike.values():
         names = list(dict.fromkeys(f"{tensor.role} of {tensor.place}" for tensor in tensors))
         more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+        remedy = tensors[0].remedy_of("it" if len(tensors) == 1 else "the first one")
         yield f"The {', the '.join(names[:MOST_NAMES])}{more}: {remedy}{_past(tensors)}"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -13,6 +13,7 @@ from graphls.base.text.html import Page
 from graphls.base.text.plain import shown
 from graphls.base.text.tables import Table
 from graphls.inspect.diagnosis.recipe_choice import Limits, RecipeChoice
+from graphls.inspect.diagnosis.rounded import written
 from graphls.inspect.diagnosis.roundings import base
 from graphls.inspect.diagnosis.sensitivity import Batch, Layer, RoundingEffect, Sensitivity
 from graphls.ir.graph import Graph, Value, definers, walk
@@ -131,8 +132,8 @@ class RecipeSearch(Mapping[str, "Recipe | None"]):
         """The lines of Python that give the recipes to the network `name`."""
         lines = []
         for path, recipe in self._assignments():
-            call = f"{_expression(name, path)}.to_float({_call(recipe)})"
-            lines.append(call if path else f"amp.auto_mixed_precision({name}, {_call(recipe)})")
+            call = f"{_expression(name, path)}.to_float({written(recipe)})"
+            lines.append(call if path else f"amp.auto_mixed_precision({name}, {written(recipe)})")
         return "\n".join(lines)
 
     def apply(self, network: Any) -> Any:
@@ -186,11 +187,11 @@ class RecipeSearch(Mapping[str, "Recipe | None"]):
         has_loss = self.measured.rise is not None
         header = ["layer", "line", "takes", "products"]
         for recipe in self.recipes:
-            header += [f"{_call(replace(recipe, keep=()))} noise", *(["loss"] if has_loss else [])]
+            header += [f"{written(replace(recipe, keep=()))} noise", *(["loss"] if has_loss else [])]
         return Table(header, [self._row(layer, has_loss) for layer in self.layers], texts=3)
 
     def _row(self, layer: LayerChoice, has_loss: bool) -> tuple[str, ...]:
-        recipe = "-" if layer.recipe is None else _call(replace(layer.recipe, keep=()))
+        recipe = "-" if layer.recipe is None else written(replace(layer.recipe, keep=()))
         cells = [shown(layer.path) or "the network", shown(layer.line), recipe, f"{layer.share:.1%}"]
         for effect in layer.effects:
             cells.append("-" if effect is None else _share(effect.noise))
@@ -297,11 +298,3 @@ def _expression(name: str, path: str) -> str:
     """A cell as Python writes it: net.layers[0].fc1."""
     parts = (f"[{part}]" if part.isdigit() else f".{part}" for part in path.split(".") if part)
     return name + "".join(parts)
-
-
-def _call(recipe: Recipe) -> str:
-    """A recipe as Python writes it, without arguments that are the defaults."""
-    kind = type(recipe)
-    changed = [f for f in fields(recipe) if getattr(recipe, f.name) != f.default]
-    module = "amp." if kind.__module__.startswith("graphls.") else ""
-    return f"{module}{kind.__name__}({', '.join(f'{f.name}={getattr(recipe, f.name)!r}' for f in changed)})"

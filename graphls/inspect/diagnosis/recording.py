@@ -12,6 +12,7 @@ from graphls.base.errors import GraphKeyError
 from graphls.base.text.html import Page
 from graphls.base.text.plain import shown
 from graphls.base.text.tables import Table
+from graphls.inspect.diagnosis.bounds import bounded
 from graphls.inspect.diagnosis.ranges import number
 from graphls.ir.graph import Graph, Value, definers, walk
 from graphls.ir.registry import nearest
@@ -128,8 +129,18 @@ class Recording(Mapping[Value, Statistics]):
 
     @property
     def not_finite(self) -> tuple[Value, ...]:
-        """The values with infinities or nans, in the order in which they were computed."""
-        return tuple(v for v, s in self._ordered() if s.not_finite)
+        """The values with infinities or nans, in the order in which they were computed.
+
+        Without those that end at once, because a minimum or a maximum alone reads them, whose result is finite: as the
+        quotient by the maximum of a block of zeros, of which the largest scale is made.
+        """
+        bad = [v for v, s in self._ordered() if s.not_finite]
+        if not bad:
+            return ()
+        nodes = [node for node in walk(self.graph) if not node.primitive.is_segment]
+        leaving = (*self.graph.outputs, *(write.value for write in self.graph.writes))
+        ended = bounded(nodes, leaving, lambda v: v in self.found and not self.found[v].not_finite)
+        return tuple(v for v in bad if v not in ended)
 
     @property
     def summary(self) -> str:
@@ -137,7 +148,8 @@ class Recording(Mapping[Value, Statistics]):
         bad, values = self.not_finite, dict(self._ordered())
         text = f"@{shown(self.graph.name)}: {len(values)} float values in one run."
         if not bad:
-            return f"{text} All of them are finite."
+            ended = any(statistics.not_finite for statistics in values.values())
+            return f"{text} All of them are finite{', but for what a minimum or a maximum bounds' if ended else ''}."
         return f"{text} {len(bad)} of them are not finite everywhere, at first {shown(reference(bad[0]))}."
 
     def __str__(self) -> str:
@@ -159,7 +171,8 @@ class Recording(Mapping[Value, Statistics]):
     def _table(self) -> Table:
         """The table of values: those that are not finite first, then the largest."""
         values = self._ordered()
-        order = sorted(values, key=lambda pair: (not pair[1].not_finite, -pair[1].largest))
+        bad = set(self.not_finite)
+        order = sorted(values, key=lambda pair: (pair[0] not in bad, -pair[1].largest))
         definer = definers(walk(self.graph))
         rows = []
         for value, of in order[:MOST_ROWS]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import cache
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -13,18 +12,20 @@ import numpy as np
 from graphls.base.location import Location
 from graphls.base.text.plain import shown
 from graphls.inspect.diagnosis.ranges import number, power
+from graphls.inspect.diagnosis.usual import ratio
 from graphls.ir.types import DType, Type
+from graphls.passes.precision.recipes import Recipe
 
 Array = np.ndarray[Any, Any]
 
 SHORT = 6.0
 """The decibels by which a signal to noise ratio may stay below what the format gives."""
 
-SPREAD = 4096
-"""The numbers, evenly spread up to the largest one of a format, by which that is measured."""
+LESS = 3.0
+"""The decibels by which a recipe has to be better to be mentioned, where none mends a tensor."""
 
-MOST_MARGIN = 3
-"""The largest margin that is advised; beyond it a scale had better follow the tensor."""
+LEAST = 0.0005
+"""The least share that is mentioned."""
 
 AROUND = 16
 """The powers of two on either side of a format that a histogram has; further ones count with the outermost."""
@@ -75,29 +76,36 @@ class Figures:
     amax: float
     scales: tuple[float, float]
     histogram: Mapping[int, int] = field(repr=False)
+    usual: tuple[float, float]
 
     @classmethod
-    def of(cls, format: DType, x: Array, scaled: Array, rounded: Array, scale: Array) -> Figures:
-        """The figures of x, of x times the scale, and of x after rounding, in one shape; `scale` has all scales."""
+    def of(
+        cls, format: DType, x: Array, scaled: Array, rounded: Array, mean: Array, scale: Array,
+        usual: tuple[float, float],
+    ) -> Figures:  # fmt: skip
+        """The figures of x, x times the scale, x after rounding and the mean of that, in one shape, and of all scales.
+        """
         window, size, finite = Window.of(format), max(1, x.size), np.isfinite(x)
-        before, after = (array[finite].astype(np.float64) for array in (x, rounded))
+        before, after, expected = (array[finite].astype(np.float64) for array in (x, rounded, mean))
         magnitude = np.abs(scaled[finite].astype(np.float64))
         flushed = (before != 0) & (after == 0)
+        magnitude[flushed & (magnitude >= window.normal) & (expected == 0)] = window.least / 2**AROUND  # its scale is 0
         small = (magnitude < window.normal) & (after != 0)
-        noise = np.square(before - after)
         nonzero = before != 0
-        by_element = np.fmin(noise[nonzero] / np.square(before[nonzero]), 1)  # a number, or nan, is lost only once
+        off = np.square(before - expected)[nonzero]
+        by_element = np.fmin(off / np.square(before[nonzero]), 1)  # a number, or nan, is lost only once
         return Figures(
             format=format,
             saturated=float(np.count_nonzero(magnitude > window.saturates) / size),
             flushed=float(np.count_nonzero(flushed) / size),
             subnormal=float(np.count_nonzero(small) / size),
             not_finite=(x.size - before.size) / size,
-            sqnr=_ratio(float(np.square(before).sum()), float(noise.sum())),
-            element_sqnr=_ratio(1.0, float(by_element.mean()) if by_element.size else 0.0),
+            sqnr=ratio(float(np.square(before).sum()), float(np.square(before - after).sum())),
+            element_sqnr=ratio(1.0, float(by_element.mean()) if by_element.size else 0.0),
             amax=float(np.abs(before).max(initial=0.0)),
             scales=(float(scale.min(initial=np.inf)), float(scale.max(initial=-np.inf))),
             histogram=_histogram(magnitude, window),
+            usual=usual,
         )
 
     @property
@@ -107,16 +115,56 @@ class Figures:
 
     @property
     def shortfall(self) -> float:
-        """The decibels by which a ratio, the worse one, is below that of numbers spread evenly over the format."""
-        if self.not_finite:
-            return math.inf
-        usual = usual_ratios(self.format)
+        """The decibels by which a ratio, the worse one, is below what is usual."""
+        return math.inf if self.not_finite else self.below(self.usual)
+
+    def below(self, usual: tuple[float, float]) -> float:
+        """The decibels by which a ratio, the worse one, is below these."""
         return max(usual[0] - self.sqnr, usual[1] - self.element_sqnr)
 
     @property
     def is_poor(self) -> bool:
-        """Whether it loses a good deal more than the format takes of any tensor: a shortfall of more than 6 dB."""
+        """Whether it loses a good deal more than the format takes of normal numbers: a shortfall of more than 6 dB."""
         return self.shortfall > SHORT
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """The figures that a tensor would have with another recipe of its layer, None for bfloat16.
+
+    A tensor that products read with different blocks has those of the worse ones.
+
+    Examples:
+        >>> import numpy as np
+        >>> import graphls
+        >>> from graphls import amp, nn
+        >>> net = amp.auto_mixed_precision(nn.Dense(64, 2, "ones"), amp.CurrentScaling())
+        >>> x = np.ones((1, 64), np.float32)
+        >>> x[0, 40:] = 1e6
+        >>> worst = graphls.compile(net, x).explain_precision(x)[0]
+        >>> [(each.code, round(each.figures.flushed, 2)) for each in worst.alternatives]
+        [('amp.BlockScaling()', 0.62), ('amp.MXFP8()', 0.12), ('graphls.bfloat16', 0.0)]
+    """
+
+    recipe: Recipe | None
+    figures: Figures
+
+    @property
+    def code(self) -> str:
+        """What `to_float` of the layer takes for it."""
+        return "graphls.bfloat16" if self.recipe is None else written(self.recipe)
+
+    def mends(self, tensor: Figures) -> bool:
+        """Whether it loses no more than is usual for its format, and less than the tensor."""
+        return not self.figures.is_poor and self.figures.below(tensor.usual) < tensor.shortfall
+
+
+def written(recipe: Recipe) -> str:
+    """A recipe as Python writes it, without arguments that are the defaults."""
+    kind = type(recipe)
+    changed = [f for f in fields(recipe) if getattr(recipe, f.name) != f.default]
+    module = "amp." if kind.__module__.startswith("graphls.") else ""
+    return f"{module}{kind.__name__}({', '.join(f'{f.name}={getattr(recipe, f.name)!r}' for f in changed)})"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,14 +173,21 @@ class RoundedTensor(Figures):
 
     `role` is "input", "weight" or "gradient", `products` those of the layer that read it, `cell` the path of the cell,
     `file` and `line` the user's line and `code` its text, each empty where it is not known. `history` has the maxima of
-    the steps before, where these give the scale. A tensor in a loop has the figures of the worst `iteration`.
+    the steps before, where these give the scale. A tensor in a loop has the figures of its worst `iteration`, and one
+    of a layer that runs several times, as for parts of a batch, those of the worst of `runs`, which is number `run`.
+
     The figures are: `saturated`, the share of elements that round beyond the largest number of the format, `flushed`,
     that of those which become zero and were not, `subnormal`, that of other elements below the least normal number, and
     `not_finite`, that of infinities and nans, which the other figures leave out; `sqnr`, the signal to quantization
     noise ratio in dB, 10 log10(sum x^2 / sum (x - rounded)^2), and `element_sqnr`, the mean by element, -10 log10(mean
     min(1, ((x - rounded) / x)^2)), which a few large numbers cannot hide, both inf where nothing is lost; `amax`, the
-    absolute maximum; `scales`, the least and the largest multiplier of blocks that are not 0; and `histogram`, which
-    counts elements by the power of two of their magnitude times the scale.
+    absolute maximum; `scales`, the least and the largest multiplier of blocks that are not 0; `histogram`, which counts
+    elements by the power of two of their magnitude times the scale; and `usual`, the two ratios of normally distributed
+    numbers in blocks of that size, which say what the format can give.
+
+    Stochastic rounding has more noise, and none in the mean: `usual` counts the former, and `element_sqnr` is that of
+    the mean, inf but for numbers that saturate or whose block has a scale of 0. `alternatives` has, for a tensor that
+    loses much, what other recipes of its layer would make of these very numbers.
 
     Examples:
         >>> import numpy as np
@@ -157,6 +212,9 @@ class RoundedTensor(Figures):
     block: tuple[int, ...]
     history: tuple[float, ...] | None
     iteration: tuple[int, ...] = ()
+    run: int = 1
+    runs: int = 1
+    alternatives: tuple[Alternative, ...] = field(default=(), repr=False)
 
     @property
     def has_one_scale(self) -> bool:
@@ -168,6 +226,7 @@ class RoundedTensor(Figures):
         """The cell and the user's line."""
         line = f" ({shown(str(Location(self.file, self.line)))})" if self.file else ""
         at = f", iteration {', '.join(map(str, self.iteration))}" if self.iteration else ""
+        at += f", run {self.run} of {self.runs}" if self.runs > 1 else ""
         return f"{shown(self.cell) or 'the step'}{line}{at}"
 
     @property
@@ -176,37 +235,71 @@ class RoundedTensor(Figures):
         return f"{self.role} for {', '.join(self.products)}" if self.products else self.role
 
     @property
-    def remedy(self) -> str:
-        """A sentence on what would mend it; empty where nothing is to be mended."""
+    def reason(self) -> str:
+        """A sentence without its end on why it loses much; empty where it does not."""
         if self.not_finite:
-            return "It is not finite before it is rounded; step.explain_overflow says why."
+            return "It is not finite before it is rounded; step.explain_overflow says why"
         if not self.is_poor:
             return ""
+        if self.history is not None and not any(self.history):
+            return "Its history is empty, and this step rounds with the first scale"
         if self.history is not None and self.saturated:
-            return self._behind
+            return "It has grown since the steps of its history"
         if self.history is not None and self.amax * self.scales[1] < self.window.largest / 4:
-            return self._ahead
+            return "It was larger in its history"
         if self.saturated and not self.has_one_scale:
-            return 'Its scales let the largest numbers saturate: take a rule that rounds them up, scale_rule="ceil".'
+            return "Its scales let the largest numbers saturate"
+        return "One scale does not fit all numbers" if self.has_one_scale else "One scale does not fit all of a block"
+
+    @property
+    def advice(self) -> Alternative | None:
+        """The first alternative that would lose no more than is usual; else the last one, if there is any."""
+        mending = (each for each in self.alternatives if each.mends(self))
+        return next(mending, self.alternatives[-1] if self.alternatives else None)
+
+    @property
+    def remedy(self) -> str:
+        """A sentence on what would mend it, and on what it would have then; empty where nothing is to be mended."""
+        return self.remedy_of("it")
+
+    def remedy_of(self, whose: str) -> str:
+        """That sentence, where `whose` stands for the tensor."""
+        if not self.reason or self.not_finite:
+            return self.reason and f"{self.reason}."
+        advice = self.advice
+        gain = "" if advice is None else self.gain(advice)
+        if self.history is not None and not any(self.history):
+            return f"{self.reason}; {f'that of the next one gives {whose} {gain}' if gain else 'the next is better'}."
+        if advice is None:
+            return f"{self.reason}: {self._untried}."
+        if advice.recipe is not None:
+            return f"{self.reason}: take {advice.code}, which gives {whose} {gain}."
+        better = (each for each in self.alternatives[:-1] if each.figures.below(self.usual) < self.shortfall - LESS)
+        best = min(better, key=lambda each: each.figures.below(self.usual), default=None)
+        other = "" if best is None else f"; {best.code} would give {self.gain(best)}"
+        stay = f"let this layer stay in bfloat16, by to_float({advice.code}), which gives {whose} {gain}"
+        return f"{self.reason}: {stay}{other}."
+
+    @property
+    def _untried(self) -> str:
+        """What to take where nothing could be tried, as without the recipe of the layer."""
+        if self.history is not None:
+            return "take amp.CurrentScaling(), which has no history"
+        if self.saturated and not self.has_one_scale:
+            return 'take a rule that rounds them up, scale_rule="ceil"'
         if self.has_one_scale:
-            return "One scale does not fit all numbers: give blocks their own, by amp.BlockScaling() or amp.MXFP8()."
-        return "Its blocks do not help: let this layer stay in bfloat16, by to_float(graphls.bfloat16)."
+            return "give blocks their own, by amp.BlockScaling() or amp.MXFP8()"
+        return "let this layer stay in bfloat16, by to_float(graphls.bfloat16)"
 
-    @property
-    def _behind(self) -> str:
-        """The sentence on a scale that lets numbers saturate, as maxima have grown since."""
-        if not any(self.history or ()):
-            return FIRST
-        above = math.ceil(math.log2(self.amax * self.scales[1] / self.window.saturates))
-        margin = f"take a larger margin, by {above}, or " if above <= MOST_MARGIN else "take "
-        return f"It has grown since the steps of its history: {margin}amp.CurrentScaling(), which has no history."
-
-    @property
-    def _ahead(self) -> str:
-        """The sentence on a scale that is too small, as maxima have been larger."""
-        if not any(self.history or ()):
-            return FIRST
-        return "It was larger in its history: take a smaller amax_history_len, or amp.CurrentScaling(), which has none."
+    def gain(self, other: Alternative) -> str:
+        """The ratio of an alternative that is the worse one of this tensor, and the shares that this tensor loses."""
+        by_element = self.usual[1] - self.element_sqnr > self.usual[0] - self.sqnr
+        ratio = other.figures.element_sqnr if by_element else other.figures.sqnr
+        if ratio == math.inf:
+            return "its exact numbers"
+        shares = {name: (getattr(self, name), getattr(other.figures, name)) for name in ("saturated", "flushed")}
+        parts = [f"{share:.1%} {name}" for name, (before, share) in shares.items() if max(share, before) >= LEAST]
+        return ", ".join([f"{ratio:.1f} dB{' by element' if by_element else ''}", *parts])
 
     @property
     def row(self) -> tuple[str, ...]:
@@ -223,30 +316,9 @@ class RoundedTensor(Figures):
         return low if low == high else f"{low} to {high}"
 
 
-FIRST = "Its history is empty, so that this step rounds with the first scale; the next step has a better one."
-
-
 def decibels(ratio: float) -> str:
     """A ratio in dB; one without noise is exact."""
     return "exact" if ratio == math.inf else f"{ratio:.1f}"
-
-
-@cache
-def usual_ratios(dtype: DType) -> tuple[float, float]:
-    """The two ratios of numbers that are spread evenly from 0 to the largest one of a low dtype."""
-    window = Window.of(dtype)
-    x = np.arange(1, SPREAD + 1) / SPREAD * window.largest
-    figures = Figures.of(dtype, x, x, x.astype(np.float32).astype(dtype.numpy), np.ones(1))
-    return figures.sqnr, figures.element_sqnr
-
-
-def _ratio(signal: float, noise: float) -> float:
-    """A ratio in dB; inf without noise, -inf where numbers became infinite or nan, as by a scale that is."""
-    if not noise:
-        return math.inf
-    if not math.isfinite(noise):
-        return -math.inf
-    return 10 * math.log10(signal / noise) if signal else -math.inf
 
 
 def _histogram(magnitude: Array, window: Window) -> dict[int, int]:

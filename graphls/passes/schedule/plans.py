@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from graphls.ir.engines import Interprets, find_engine, runs_python
-from graphls.ir.graph import Graph, Value, needs, walk
+from graphls.ir.graph import Graph, Value, needs, uses, walk
 from graphls.ir.indices import early_states, is_small, takes_indices
 from graphls.ir.plan import Plan, Segment, plan_of
 from graphls.ir.verify import fault
@@ -111,7 +111,7 @@ def verify_plan(graph: Graph, partitioned: Graph) -> None:
     for node in walk(graph):
         if not node.outputs or node.outputs[0] not in order:
             continue  # constants and tokens, which are copied into segments
-        for value in needs(node):
+        for value in uses(node) if node.primitive.on_host else needs(node):  # a plan draws random numbers first
             if order.get(value, -1) > order[node.outputs[0]]:
                 raise fault(graph, node, f"the plan runs this before %{value.name}, which it waits for")
     verify_writes(partitioned)
