@@ -7,7 +7,7 @@ are looked up and compared, not computed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from math import gcd
 from typing import Any
@@ -31,8 +31,8 @@ ONE = 0x3F800000
 """The bits of 1 in float32."""
 MAGNITUDE, LOW = 0x7FFFFFFF, 0xFFFF
 """The bits of a float32 but its sign, and the lower half of them."""
-ROWS = 128
-"""Blocks that the host rounds at a time, so that what it computes of them stays in the second-level cache."""
+PART = 128 * BLOCK
+"""Elements that the host computes at a time, so that what it computes of them stays in the second-level cache."""
 FINE, CELLS = 128.0, 32767.0
 """x becomes the cell CELLS * y / (1 + |y|) of y = FINE * x, without its fraction, in a model of ONNX."""
 SLACK = 1 / 16
@@ -95,13 +95,9 @@ class QuantizeBlockwise(Primitive):
         return x.with_dtype(uint8)
 
     def numpy(self, x: Array, maxima: Array, is_signed: bool) -> Any:
-        rows, scale = _in_rows(x.astype(np.float32)), _scale(maxima)
-        codes = np.empty(rows.shape, np.uint8)
-        for start in range(0, len(rows), ROWS):
-            some = slice(start, start + ROWS)
-            with np.errstate(all="ignore"):
-                codes[some] = _nearest(rows[some] * scale[some], is_signed)
-        return _in_shape(codes, x.shape)
+        codes = np.empty(x.shape, np.uint8)
+        encode(np.ascontiguousarray(x, np.float32), maxima, is_signed, codes)
+        return codes
 
     def xla(self, jax: Any, x: Any, maxima: Any, is_signed: bool) -> Any:
         return _in_shape(_nearest(_in_rows(x.astype(np.float32)) * _scale(maxima), is_signed), x.shape)
@@ -145,14 +141,9 @@ class DequantizeBlockwise(Primitive):
         return codes.with_dtype(float32)
 
     def numpy(self, codes: Array, maxima: Array, is_signed: bool) -> Any:
-        rows, numbers = _in_rows(codes), dynamic_map(is_signed)
-        result = np.empty(rows.shape, np.float32)
-        for start in range(0, len(rows), ROWS):
-            some = slice(start, start + ROWS)
-            numbers.take(rows[some], out=result[some], mode="clip")  # which needs no buffer, as "raise" does
-            with np.errstate(all="ignore"):
-                result[some] *= maxima[some, None].astype(np.float32)
-        return _in_shape(result, codes.shape)
+        result = np.empty(codes.shape, np.float32)
+        decode(np.ascontiguousarray(codes), maxima, is_signed, result)
+        return result
 
     def xla(self, jax: Any, codes: Any, maxima: Any, is_signed: bool) -> Any:
         numbers = _entries(dynamic_map(is_signed), _in_rows(codes).astype(np.int32))
@@ -162,6 +153,82 @@ class DequantizeBlockwise(Primitive):
         numbers = _looked_up(e, dynamic_map(is_signed), _in_rows_of_onnx(e, codes))
         scale = reshaped(e, _in_float32(e, maxima, 1), (e.in_types[1].size, 1))
         return _in_shape_of_onnx(e, e.Mul(numbers, scale))
+
+
+def encode(x: Array, maxima: Array, is_signed: bool, codes: Array) -> None:
+    """Write the codes of float32 numbers into an array, by one look-up of each.
+
+    The entry for an upper half of a number, and its lower half, or of a negative one what that lacks to 65535, are a
+    sum whose upper half is the code: it carries where the number is beyond the border.
+    """
+    entries, scale = _entries_of_halves(is_signed), _scale(maxima)
+    scaled, sums, lower = np.empty(PART, np.float32), np.empty(PART, np.int32), np.empty(PART, np.int32)
+    for some, rows, width in _parts(x.size):
+        size = some.stop - some.start
+        product, total, low = scaled[:size], sums[:size], lower[:size]
+        with np.errstate(all="ignore"):
+            np.multiply(x.reshape(-1)[some].reshape(-1, width), scale[rows], out=product.reshape(-1, width))
+        bits = product.view(np.int32)
+        np.right_shift(product.view(np.uint32), 16, out=low.view(np.uint32))
+        entries.take(low, out=total, mode="clip")  # which needs no buffer, as "raise" does
+        if is_signed:
+            np.right_shift(bits, 31, out=low)
+            bits = np.bitwise_xor(bits, low, out=low)
+        total += np.bitwise_and(bits, LOW, out=low)
+        np.right_shift(total, 16, out=total)
+        np.copyto(codes.reshape(-1)[some], total, casting="unsafe")
+
+
+def decode(codes: Array, maxima: Array, is_signed: bool, result: Array) -> None:
+    """Write the float32 numbers of codes into an array, by one look-up of each two in a complete block."""
+    pairs, maxima = _pairs(is_signed), maxima.astype(np.float32)[:, None]
+    for some, rows, width in _parts(codes.size):
+        numbers, flat = result.reshape(-1)[some], codes.reshape(-1)[some]
+        if width == BLOCK:
+            pairs.take(flat.view(np.uint16), out=numbers.view(np.float64), mode="clip")
+        else:
+            dynamic_map(is_signed).take(flat, out=numbers, mode="clip")
+        with np.errstate(all="ignore"):
+            numbers.reshape(-1, width)[...] *= maxima[rows]
+
+
+def _parts(size: int) -> Iterator[tuple[slice, slice, int]]:
+    """The parts of a flat array, their blocks, and how wide these are: all complete ones, then the last."""
+    end = size - size % BLOCK
+    for start in range(0, end, PART):
+        stop = min(start + PART, end)
+        yield slice(start, stop), slice(start // BLOCK, stop // BLOCK), BLOCK
+    if end < size:
+        yield slice(end, size), slice(end // BLOCK, None), size - end
+
+
+@cache
+def _pairs(is_signed: bool) -> Array:
+    """The numbers of each two codes, which 16 bits have, as the bits of a float64."""
+    codes = np.arange(1 << 16, dtype=np.uint16).view(np.uint8)
+    pairs: Array = dynamic_map(is_signed)[codes].view(np.float64)
+    return pairs
+
+
+@cache
+def _entries_of_halves(is_signed: bool) -> Array:
+    """The entry of each upper half of a float32 (see `encode`)."""
+    halves = np.arange(1 << 16, dtype=np.uint32) << 16
+
+    def code(lower: Any) -> Any:
+        with np.errstate(all="ignore"):
+            return _nearest((halves + np.asarray(lower, np.uint32)).view(np.float32), is_signed).astype(np.int32)
+
+    first, last = code(0), code(LOW)
+    before, limit = np.zeros_like(first), np.full_like(first, LOW + 1)
+    for _ in range(16):  # the least lower half that has the last code
+        middle = (before + limit) // 2
+        is_last = code(np.minimum(middle, LOW)) == last
+        before, limit = np.where(is_last, before, middle), np.where(is_last, middle, limit)
+    is_negative = is_signed & (halves >> 31 > 0)
+    carries = np.where(first == last, 0, np.where(is_negative, limit, LOW + 1 - limit))
+    entries: Array = ((np.minimum(first, last) << 16) + carries).astype(np.int32)
+    return entries
 
 
 def _check_maxima(name: str, x: Type, maxima: Type) -> None:

@@ -37,7 +37,8 @@ BLOCKS: list[tuple[Shape, Shape]] = [
     ((64, 256), (1, 32)), ((64, 256), (64, 1)), ((64, 250), (1, 32)), ((70, 130), (32, 1)), ((144, 96), (16, 16)),
     ((130, 140), (128, 128)), ((100, 90), (0, 0)), ((100, 900), (1, 0)), ((100, 90), (0, 1)), ((8, 64, 90), (1, 1, 32)),
     ((8, 64, 90), (0, 0, 0)), ((8, 64, 96), (0, 32, 0)), ((4, 32, 16, 16), (1, 16, 1, 1)),
-    ((5, 7, 9, 40), (0, 2, 3, 2)), ((7,), (3,)), ((), ()), ((3, 1, 4, 1), (1, 0, 2, 1)),
+    ((5, 7, 9, 40), (0, 2, 3, 2)), ((9_001,), (4,)), ((5_000,), (256,)), ((7,), (3,)), ((), ()),
+    ((3, 1, 4, 1), (1, 0, 2, 1)),
 ]  # fmt: skip
 """Shapes and blocks; those from 4096 elements on have kernels for maxima."""
 SPECIAL = np.float32([np.nan, np.inf, -np.inf, -0.0, 0.0, 1e-40, -1e-40, 3.4e38, -3.4e38])
@@ -159,6 +160,18 @@ def test_stochastic_rounding_has_the_bits_of_the_interpreter(dtype: DType, speci
 @pytest.mark.parametrize(("shape", "axis"), [((160, 90), 0), ((64, 64), 1), ((2, 48, 3), 1), ((16,), 0), ((16, 1), 0)])
 def test_hadamard_transforms_have_the_bits_of_the_interpreter(shape: Shape, axis: int) -> None:
     check(lambda e, x: e.hadamard_transform(x, axis=axis), drawn(shape))
+
+
+@pytest.mark.parametrize("is_signed", [True, False])
+def test_codes_of_blocks_have_the_bits_of_the_interpreter(is_signed: bool) -> None:
+    def build(e: Builder, x: Value) -> tuple[Value, ...]:
+        x = x if is_signed else e.mul(x, x)
+        maxima = e.absolute_maximum(e.reshape(x, shape=(x.type.size,)), block=(256,))
+        codes = e.quantize_blockwise(x, maxima, is_signed=is_signed)
+        return maxima, codes, e.mul(e.dequantize_blockwise(codes, maxima, is_signed=is_signed), 3.0)
+
+    check(build, drawn((90, 100)))
+    check(build, drawn((64, 300)))
 
 
 def test_what_only_moves_holds_low_dtypes() -> None:

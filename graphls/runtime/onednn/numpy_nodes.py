@@ -12,6 +12,7 @@ import numpy as np
 from graphls.base.errors import GraphIndexError, GraphlsError
 from graphls.ir.graph import Node
 from graphls.ir.types import TOKEN, Type, bfloat16, bool_, float16, float32
+from graphls.primitives.blockwise import decode, encode
 from graphls.primitives.low_precision import DIGITS, FORMATS, Format
 from graphls.runtime.onednn.library import library
 from graphls.runtime.onednn.numpy_indexing import INDEXING, adds_rows
@@ -31,8 +32,8 @@ MOST_BYTES = 1 << 16
 VIEWS = ("transpose", "broadcast_to", "slice", "reverse")
 """Primitives whose NumPy rules give views of their operands."""
 
-QUICK = {*INDEXING, *VIEWS, "cast", "concat", "where", "argmax", "argmin"}
-"""Primitives that move memory, which one thread of NumPy does at its speed, however much that is."""
+QUICK = {*INDEXING, *VIEWS, "cast", "concat", "where", "argmax", "argmin", "quantize_blockwise", "dequantize_blockwise"}
+"""Primitives that move memory, which one thread of NumPy does at its speed, however much that is, and look-ups."""
 
 IN_PLACE = ("where", "maximum", "minimum")
 """Primitives whose functions compute any number of elements in place, besides those of NumPy by element."""
@@ -298,7 +299,19 @@ def _cumsum(node: Node, operands: Sequence[Array], results: Sequence[Array]) -> 
     return _ignoring(node, partial(_run_all, (partial(result[:1].fill, 0), sums)))
 
 
+def _blockwise(function: Callable[..., None]) -> Function:
+    """A function that looks up what becomes of the elements of blocks."""
+
+    def bound(node: Node, operands: Sequence[Array], results: Sequence[Array]) -> partial[Any]:
+        is_fit = all(array.dtype != np.float64 for array in operands)
+        arguments = (*operands, node.attrs["is_signed"], *results)
+        return partial(function, *arguments) if is_fit else _by_rule(node, operands, results)
+
+    return bound
+
+
 FUNCTIONS: Mapping[str, Function] = {
+    "quantize_blockwise": _blockwise(encode), "dequantize_blockwise": _blockwise(decode),
     **dict.fromkeys(VIEWS, _view), **INDEXING,
     "check_labels": _check, "cast": _cast, "concat": _concat, "where": _where, "cumsum": _cumsum,
     "any": _reduction(np.any), "all": _reduction(np.all), "argmax": _reduction(np.argmax),

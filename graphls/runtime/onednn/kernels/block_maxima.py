@@ -33,6 +33,10 @@ CACHED = 1 << 13
 """Numbers of a channel up to which a kernel that looks at 16 of them at a time finds them in the cache."""
 FEWER = 8
 """Elements of a block from which on the maxima of blocks are read for that of all."""
+CHANNELS = 16
+"""Channels of images that poolings take, or a multiple of these."""
+MANY = 1 << 11
+"""Blocks of one row from which on rows of images are as many as their channels."""
 LONG = 512
 """Numbers of a row from which on a reduction is faster than a pooling."""
 
@@ -130,10 +134,12 @@ def _along(program: Program, source: View, shape: Sequence[int], axis: int, size
     count = -(-n // size)
     if after == 1 and size == n >= LONG:
         return by_row(program, View(source.buffer, Descriptor.plain((before, n))), REDUCE_MAX, F32)
+    if after == before == 1 and count > CHANNELS and n % (CHANNELS * size):
+        return _of_a_row(program, source, n, size)
     if after == 1:  # rows as channels and as rows of images
         if count * size == n:
             before, n, count = before * count, size, 1
-        channels = gcd(before, 16)
+        channels = gcd(before, CHANNELS)
         height = gcd(before // channels, max(CACHED // n, 1))
         images = before // channels // height
         layouts = [Descriptor.plain((images, channels, height, width)) for width in (n, count)]
@@ -148,6 +154,18 @@ def _along(program: Program, source: View, shape: Sequence[int], axis: int, size
                        dims(window), dims(window), none, none, dims(padding), None)  # fmt: skip
     result = program.scratch(layouts[1])
     program.run(kernel, {Role.SOURCE: View(source.buffer, layouts[0]), Role.RESULT: result})
+    return result
+
+
+def _of_a_row(program: Program, source: View, n: int, size: int) -> View:
+    """The greatest numbers of the blocks of one row: of a multiple of what a fast kernel takes, and of the rest."""
+    several = CHANNELS if n < MANY * size else CHANNELS**2
+    count = n // (several * size) * several
+    first = _along(program, View(source.buffer, Descriptor.plain((count * size,))), (count * size,), 0, size)
+    result = program.scratch(Descriptor.plain((-(-n // size),)))
+    assert program.node is not None, "Maxima are of nodes."
+    first = View(first.buffer, Descriptor.plain((count,)))
+    program.append(WithRest(program.node, source.buffer, first, n, size, result))
     return result
 
 
@@ -211,3 +229,28 @@ class Mended(OnArrays):
     def _check(self, x: Array, sums: Array, result: Array) -> None:
         if has_nan(sums):
             np.copyto(result, self.node.primitive.evaluate((x,), self.node.attrs, (self.node.output.type,))[0])
+
+
+@dataclass(eq=False)
+class WithRest(OnArrays):
+    """The greatest numbers of the first blocks of a row, and those of the rest, by NumPy."""
+
+    node: Node
+    source: Buffer
+    first: View
+    length: int
+    size: int
+    result: View
+    kind = "maxima of the last blocks"
+
+    def __post_init__(self) -> None:
+        self.reads, self.writes = (self.source, self.first.buffer), (self.result.buffer,)
+
+    def bound(self, binding: Arrays) -> partial[Any]:
+        """The call on the arrays of a binding."""
+        x, first = binding.array(self.source, Type(float32, (self.length,))), numbers(binding, self.first)
+        return partial(self._fill, numbers(binding, self.result), first, x[first.size * self.size :])
+
+    def _fill(self, result: Array, first: Array, rest: Array) -> None:
+        np.copyto(result[: first.size], first)
+        np.maximum.reduceat(rest, range(0, rest.size, self.size), out=result[first.size :])
