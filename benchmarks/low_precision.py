@@ -33,33 +33,70 @@ from benchmarks.peers.rows import ROWS as PEERS
 from benchmarks.peers.rows import Row as Peer
 from graphls import amp, nn, ops
 from graphls.base.text.tables import Table
+from graphls.ir.types import Type
 from graphls.passes.precision.recipes import RECIPES as BY_NAME
 
 Batch = tuple[np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True)
+class Some(amp.NVFP4):
+    """NVFP4 for some operands alone, each by its role and its product."""
+
+    operands: tuple[tuple[str, str], ...] = ()
+
+    def form(self, role: str, product: str, kind: Type, axes: tuple[int, ...]) -> amp.Form | None:
+        return super().form(role, product, kind, axes) if (role, product) in self.operands else None
+
+
+ACTIVATIONS, WEIGHTS = ("input", "forward"), ("weight", "forward")
+OF_INPUTS = ("gradient", "input_gradient"), ("weight", "input_gradient")
+OF_WEIGHTS = ("gradient", "weight_gradient"), ("input", "weight_gradient")
+BACKWARD = Some(operands=(*OF_INPUTS, *OF_WEIGHTS))
+
+
+@dataclass(frozen=True)
 class Plan:
-    """A recipe, the parts of a row that stay as they are, and the share of the steps behind which the recipe ends."""
+    """Recipes one after the other, each for a share of the steps, and the parts of a row that they keep.
 
-    recipe: amp.Recipe | None = None
+    The last recipe is that of the evaluation, also where its share is 0.
+    """
+
+    recipes: tuple[tuple[amp.Recipe | None, float], ...]
     keeps: tuple[Literal["ends", "last_block"], ...] = ()
-    share: float = 1.0
 
+
+NVFP4 = (amp.NVFP4(), 1.0)
+THEN_NONE = (amp.NVFP4(), 0.8), (None, 0.2)
 
 RECIPES: dict[str, Plan] = {
-    "none": Plan(),
-    "delayed": Plan(amp.DelayedScaling()),
-    "current": Plan(amp.CurrentScaling()),
-    "block": Plan(amp.BlockScaling()),
-    "mxfp8": Plan(amp.MXFP8()),
-    "nvfp4": Plan(amp.NVFP4()),
-    "nvfp4 but the ends": Plan(amp.NVFP4(), ("ends",)),
-    "nvfp4 but the ends and the last block": Plan(amp.NVFP4(), ("ends", "last_block")),
-    "nvfp4, then none": Plan(amp.NVFP4(), share=0.8),
-    "nvfp4 but the ends, then none": Plan(amp.NVFP4(), ("ends",), share=0.8),
+    "none": Plan(((None, 1.0),)),
+    "delayed": Plan(((amp.DelayedScaling(), 1.0),)),
+    "current": Plan(((amp.CurrentScaling(), 1.0),)),
+    "block": Plan(((amp.BlockScaling(), 1.0),)),
+    "mxfp8": Plan(((amp.MXFP8(), 1.0),)),
+    "nvfp4": Plan((NVFP4,)),
+    "nvfp4 but the ends": Plan((NVFP4,), ("ends",)),
+    "nvfp4 but the ends and the last block": Plan((NVFP4,), ("ends", "last_block")),
+    "nvfp4, then none": Plan(THEN_NONE),
+    "nvfp4 but the ends, then none": Plan(THEN_NONE, ("ends",)),
 }
 """By name; "then none" ends the recipe behind 80 % of the steps, and the learning rate goes on to decay."""
+
+CAUSES: dict[str, Plan] = {
+    "nvfp4, evaluated in none": Plan((NVFP4, (None, 0.0))),
+    "nvfp4, then its backward": Plan((THEN_NONE[0], (BACKWARD, 0.2))),
+    "nvfp4 of the forward": Plan(((Some(operands=(ACTIVATIONS, WEIGHTS)), 1.0),)),
+    "nvfp4 of activations": Plan(((Some(operands=(ACTIVATIONS,)), 1.0),)),
+    "nvfp4 of weights": Plan(((Some(operands=(WEIGHTS,)), 1.0),)),
+    "nvfp4 of the backward": Plan(((BACKWARD, 1.0),)),
+    "nvfp4 of gradients of inputs": Plan(((Some(operands=OF_INPUTS), 1.0),)),
+    "nvfp4 of gradients of weights": Plan(((Some(operands=OF_WEIGHTS), 1.0),)),
+    "nvfp4 to the nearest": Plan(((amp.NVFP4(stochastic_rounding=False), 1.0),)),
+    "nvfp4 without Hadamard": Plan(((amp.NVFP4(random_hadamard_transform=False), 1.0),)),
+    "nvfp4 with lines": Plan(((amp.NVFP4(fp4_2d_quantization=False), 1.0),)),
+}
+"""Parts of NVFP4, to see which of them costs how much; they run where `--recipes` names them."""
 
 
 @dataclass(frozen=True)
@@ -228,14 +265,13 @@ ROWS: dict[str, Row] = {
 
 def phases(row: Row, plan: Plan, steps: int) -> Iterator[tuple[amp.Recipe | None, int]]:
     """The recipes of a training one after the other, and how many steps each has."""
-    recipe = plan.recipe
-    if recipe is not None:
-        kept = tuple(name for part in plan.keeps for name in getattr(row, part))
-        recipe = replace(recipe, keep=kept)
-    first = round(steps * plan.share)
-    yield recipe, first
-    if first < steps:
-        yield None, steps - first
+    kept = tuple(name for part in plan.keeps for name in getattr(row, part))
+    start, total = 0, 0.0
+    for recipe, share in plan.recipes:
+        total += share
+        stop = round(steps * total)
+        yield recipe and replace(recipe, keep=kept), stop - start
+        start = stop
 
 
 def train(row: Row, plan: Plan, base: str, seed: int, engine: str, steps: int | None) -> dict[str, Any]:
@@ -325,9 +361,9 @@ def _run_alone(key: dict[str, Any], options: argparse.Namespace) -> None:
 
 def main(arguments: list[str]) -> None:
     """Run the trainings that have no line yet, one at a time, and print the table."""
-    parser = argparse.ArgumentParser("python -m benchmarks.low_precision", description=__doc__)
+    parser, plans = argparse.ArgumentParser("python -m benchmarks.low_precision", description=__doc__), RECIPES | CAUSES
     parser.add_argument("--rows", nargs="+", default=list(ROWS), choices=list(ROWS))
-    parser.add_argument("--recipes", nargs="+", default=list(RECIPES), choices=list(RECIPES))
+    parser.add_argument("--recipes", nargs="+", default=list(RECIPES), choices=list(plans))
     parser.add_argument("--base", default="bfloat16", choices=["bfloat16", "float32"])
     parser.add_argument("--seeds", nargs="+", type=int, default=[0])
     parser.add_argument("--engine", default="auto")
@@ -348,7 +384,7 @@ def main(arguments: list[str]) -> None:
         if not options.here:
             _run_alone(key, options)
             continue
-        result = train(ROWS[row], RECIPES[recipe], options.base, seed, options.engine, options.steps)
+        result = train(ROWS[row], plans[recipe], options.base, seed, options.engine, options.steps)
         with options.output.open("a", encoding="utf-8") as file:
             file.write(json.dumps({**key, **result}) + "\n")
         print(row, options.base, recipe, seed, result["final"], f"{result['seconds']:.4f} s", flush=True)

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.low_precision import RECIPES, ROWS, main, measured, phases, speed, table
+from benchmarks.low_precision import CAUSES, RECIPES, ROWS, main, measured, phases, speed, table
 from benchmarks.peers.rows import QUICK_ROWS
 from graphls import amp
+from graphls.ir import parse_type
 
 
 def test_trainings_make_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -35,6 +36,15 @@ def test_the_parts_that_recipes_keep_are_cells() -> None:
         assert recipe is not None and recipe.keep == (*row.ends, *row.last_block)
         assert [*phases(row, RECIPES["none"], 10)] == [(None, 10)]
         assert [*phases(row, RECIPES["nvfp4, then none"], 10)] == [(amp.NVFP4(), 8), (None, 2)]
+
+
+def test_causes_are_parts_of_the_recipe() -> None:
+    kind = parse_type("f32[32,16]")
+    for plan in CAUSES.values():
+        assert sum(share for _, share in plan.recipes) == 1
+    ((recipe, _),) = CAUSES["nvfp4 of activations"].recipes
+    assert recipe is not None and recipe.form("weight", "forward", kind, (1,)) is None
+    assert recipe.form("input", "forward", kind, (1,)) == amp.NVFP4().form("input", "forward", kind, (1,))
 
 
 def test_steps_by_recipes_are_timed_beside_float32() -> None:
