@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Sequence
 from typing import Any
@@ -349,6 +350,24 @@ def test_it_is_a_table_a_card_and_a_picture() -> None:
     assert explanation["weight"].role == "weight" and explanation[0] is explanation.tensors[0]
     with pytest.raises(GraphKeyError, match="No tensor of 'fc4' is rounded"):
         explanation["fc4"]
+
+
+@pytest.mark.parametrize("name", ["current", "nvfp4"])
+def test_a_narrow_terminal_shows_fewer_figures(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    explanation = training(RECIPES[name], engine="numpy").explain_precision(X, LABELS)
+
+    def table(width: int) -> list[str]:
+        return explanation.text(width).splitlines()[2 : 3 + len(explanation)]
+
+    assert max(map(len, table(80))) <= 80
+    assert all(figure in table(80)[0] for figure in ("cell", "role", "SQNR dB", "by element", "saturated", "flushed"))
+    assert {row.split()[0][-3:] for row in table(60)[1:]} == {"fc1", "fc2", "fc3"}, "the ends of names tell them apart"
+    assert table(300) == str(explanation).splitlines()[2 : 3 + len(explanation)]
+    assert "A wider terminal shows subnormal" in explanation.text(80) and "wider" not in explanation.text()
+    monkeypatch.setenv("COLUMNS", "80")
+    assert str(explanation) == explanation.text(), "a file has all"
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert str(explanation) == explanation.text(80)
 
 
 def test_a_step_without_low_tensors_says_how_to_get_some() -> None:

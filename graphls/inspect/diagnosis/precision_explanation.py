@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,15 +12,21 @@ from typing import Any
 from graphls.base.errors import GraphKeyError
 from graphls.base.text.histogram_plot import Histogram, histogram_plot
 from graphls.base.text.html import Page
-from graphls.base.text.plain import shown
+from graphls.base.text.plain import columns, shown
 from graphls.base.text.tables import Table
 from graphls.inspect.diagnosis.ranges import number
-from graphls.inspect.diagnosis.rounded import LEAST, RoundedTensor, decibels
+from graphls.inspect.diagnosis.rounded import LEAST, RoundedTensor
 from graphls.ir.registry import nearest
 
 HEADER = (
     "cell", "role", "line", "format", "SQNR dB", "by element", "saturated", "flushed", "subnormal", "largest", "scale",
 )  # fmt: skip
+LEFT_OUT = "subnormal", "largest", "scale", "format", "line"
+"""The columns that a narrow terminal does not show, the first ones first."""
+
+LEAST_NAME = 12
+"""The letters of the name of a cell that a narrow terminal shows at least, the last ones."""
+
 MOST_ROWS = 40
 """The most tensors that are listed."""
 
@@ -34,9 +42,9 @@ class PrecisionExplanation(Sequence[RoundedTensor]):
     """What a step loses where it rounds tensors to low dtypes, the worst tensor first: a table when printed.
 
     The worst tensor is the one whose ratio of signal to noise is the furthest below what its format gives. A tensor
-    that is rounded once for each of two directions of blocks is there twice; one in a loop has the figures of its worst
-    iteration. `missed` says where tensors are rounded that were not measured, and how many: in branches that did not
-    run, and in loops whose length only a run knows.
+    that is rounded once for each of two directions of blocks is there twice; one in a loop, or of parts of a batch, has
+    the figures of its worst run. `missed` says where tensors are rounded that were not measured, and how many: in
+    branches that did not run, and in loops whose length only a run knows.
 
     Examples:
         >>> import numpy as np
@@ -81,8 +89,23 @@ class PrecisionExplanation(Sequence[RoundedTensor]):
         missed = (f"Not measured: {_count(count)} of {place}." for place, count in self.missed)
         return (*_notes(self.tensors), *missed)
 
+    def text(self, width: int | None = None) -> str:
+        """The explanation, with a table of so many columns of a terminal at most: figures are left out, texts cut."""
+        table, left_out = self._table(), list[str]()
+        while width is not None and _width(table) > width and len(left_out) < len(LEFT_OUT):
+            left_out.append(LEFT_OUT[len(left_out)])
+            table = self._table(left_out)
+        if width is not None and (beyond := _width(table) - width) > 0:
+            longest = max(LEAST_NAME, max(columns(row[0]) for row in table.rows) - beyond)
+            rows = [(_ending(row[0], longest), *row[1:]) for row in table.rows]
+            table = Table(table.header, rows, table.texts)
+        notes = [f"A wider terminal shows {', '.join(left_out)}, too."] if left_out else []
+        notes += self.notes
+        return "\n".join([self.summary, "", *table.lines(width), *(["", *notes] if notes else [])])
+
     def __str__(self) -> str:
-        return "\n".join([self.summary, "", *self._table().lines(), *(["", *self.notes] if self.notes else [])])
+        is_terminal = sys.stdout is not None and sys.stdout.isatty()
+        return self.text(shutil.get_terminal_size().columns if is_terminal else None)
 
     __repr__ = __str__
 
@@ -98,13 +121,24 @@ class PrecisionExplanation(Sequence[RoundedTensor]):
             self._table().add_to(page)
         return page.text()
 
-    def _table(self) -> Table:
+    def _table(self, left_out: Sequence[str] = ()) -> Table:
         often = Counter((tensor.cell, tensor.role) for tensor in self.tensors)
         roles = [t.purpose if often[t.cell, t.role] > 1 else t.role for t in self.tensors[:MOST_ROWS]]
         rows = [(shown(t.cell), role, *t.row) for t, role in zip(self.tensors, roles, strict=False)]
         if len(self.tensors) > MOST_ROWS:
             rows.append((f"({len(self.tensors) - MOST_ROWS} more)", *[""] * (len(HEADER) - 1)))
-        return Table(HEADER, rows, texts=4)
+        chosen = [at for at, name in enumerate(HEADER) if name not in left_out]
+        header, *table = ([row[at] for at in chosen] for row in (HEADER, *rows))
+        return Table(header, table, texts=4 - ("format" in left_out) - ("line" in left_out))
+
+
+def _width(table: Table) -> int:
+    return max(map(columns, table.lines()))
+
+
+def _ending(name: str, longest: int) -> str:
+    """The last letters of a name, which tell cells apart."""
+    return name if len(name) <= longest else f"\N{HORIZONTAL ELLIPSIS}{name[1 - longest :]}"
 
 
 def _count(number: int) -> str:
@@ -115,7 +149,7 @@ def _losses(tensor: RoundedTensor) -> str:
     """What a tensor loses, in a few words."""
     shares = {"saturated": tensor.saturated, "flushed to zero": tensor.flushed, "not finite": tensor.not_finite}
     parts = [f"{share:.1%} {name}" for name, share in shares.items() if share >= LEAST]
-    return ", ".join([*parts, f"{decibels(tensor.sqnr)} dB" if tensor.sqnr < float("inf") else "exact"])
+    return ", ".join([*parts, tensor.ratio_of(tensor)])
 
 
 def _notes(tensors: Sequence[RoundedTensor]) -> Iterator[str]:

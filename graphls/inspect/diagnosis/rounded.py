@@ -291,15 +291,20 @@ class RoundedTensor(Figures):
             return "give blocks their own, by amp.BlockScaling() or amp.MXFP8()"
         return "let this layer stay in bfloat16, by to_float(graphls.bfloat16)"
 
+    def ratio_of(self, figures: Figures) -> str:
+        """The ratio of some figures that is the worse one of this tensor, in words."""
+        by_element = self.usual[1] - self.element_sqnr > self.usual[0] - self.sqnr
+        ratio = figures.element_sqnr if by_element else figures.sqnr
+        return decibels(ratio) if ratio == math.inf else f"{ratio:.1f} dB{' by element' if by_element else ''}"
+
     def gain(self, other: Alternative) -> str:
         """The ratio of an alternative that is the worse one of this tensor, and the shares that this tensor loses."""
-        by_element = self.usual[1] - self.element_sqnr > self.usual[0] - self.sqnr
-        ratio = other.figures.element_sqnr if by_element else other.figures.sqnr
-        if ratio == math.inf:
+        ratio = self.ratio_of(other.figures)
+        if ratio == decibels(math.inf):
             return "its exact numbers"
         shares = {name: (getattr(self, name), getattr(other.figures, name)) for name in ("saturated", "flushed")}
         parts = [f"{share:.1%} {name}" for name, (before, share) in shares.items() if max(share, before) >= LEAST]
-        return ", ".join([f"{ratio:.1f} dB{' by element' if by_element else ''}", *parts])
+        return ", ".join([ratio, *parts])
 
     @property
     def row(self) -> tuple[str, ...]:
