@@ -193,6 +193,14 @@ class Emitter(Protocol):
     def has_signs(self) -> bool:
         """True unless products alone read the result of the current node, which do not tell the signs of zeros."""
 
+    @property
+    def may_be_nan(self) -> bool:
+        """True if a nan of the current node, in a dtype that has none, is multiplied by a scale that is nan as well."""
+
+    @property
+    def has_negative(self) -> bool:
+        """False if the current node is a maximum or a rounding of numbers that are never negative, nor -0."""
+
     def is_right(self, operator: str, dtype: DType | None = None) -> bool:
         """True if the kernel of an operator is correct, in the dtype of the current node or another."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ from graphls.primitives.low_precision_in_xla import rounded_in_xla
 from graphls.primitives.namespaces import namespace
 from graphls.primitives.primitive import Array, Primitive, f32, float_elements, no_gradient, of, require_float, sample
 from graphls.primitives.reduction import reduced
-from graphls.primitives.shape import reshaped
+from graphls.primitives.shape import has_short_rows, repeated_rows, reshaped
 
 Block = tuple[int, ...]
 """The size of a block along each axis, 0 for that of the whole axis; the last block of an axis may be smaller."""
@@ -150,12 +151,20 @@ def _times_scales_in_onnx(e: Emitter, x: str, scale: str, blocks: Blocks) -> str
     x, scale = (name if kind.dtype is float32 else e.cast(name, float32) for name, kind in names)
     if not blocks.are_split:
         return e.Mul(x, scale)
-    product = e.Mul(_split_in_onnx(e, x, blocks), reshaped(e, scale, blocks.spread))
+    product = _product_of_parts(e, _split_in_onnx(e, x, blocks), scale, blocks)
     product = reshaped(e, product, blocks.padded)
     if not blocks.are_padded:
         return product
     axes = [i for i, (n, wide) in enumerate(zip(blocks.shape, blocks.padded, strict=True)) if n != wide]
     return e.Slice(product, e.ints(0 for _ in axes), e.ints(blocks.shape[i] for i in axes), e.ints(axes))
+
+
+def _product_of_parts(e: Emitter, parts: str, scale: str, blocks: Blocks) -> str:
+    count, size = prod(blocks.spread), blocks.parts[-1]
+    if e.has_signs or not has_short_rows(e, Type(float32, blocks.spread), size, prod(blocks.parts)):
+        return e.Mul(parts, reshaped(e, scale, blocks.spread))
+    rows = repeated_rows(e, scale, count, size)
+    return e.Mul(parts, reshaped(e, rows, (*blocks.spread[:-1], size)))
 
 
 class AbsoluteMaximum(Primitive):
@@ -199,12 +208,13 @@ class AbsoluteMaximum(Primitive):
         return xp.where(xp.isnan(total), total, largest)
 
     def onnx(self, e: Emitter, x: str, block: Block) -> str:
-        """The sum tells of nans, most of which the kernel of ReduceMax on a CPU loses."""
+        """The sum, never below the maximum, tells of nans, most of which the kernel of ReduceMax on a CPU loses."""
         blocks = Blocks(e.in_types[0].shape, block)
-        x = _split_in_onnx(e, e.Abs(x), blocks)
+        x = _split_in_onnx(e, e.Abs(x) if e.has_negative else x, blocks)
         largest, total = (_reduced_by_groups(e, operator, x, blocks.inner) for operator in ("ReduceMax", "ReduceSum"))
         if blocks.inner:
-            largest = e.Where(e.IsNaN(total), total, largest)
+            has_nan = e.runs_as_written and e.is_right("Min")
+            largest = e.Min(total, largest) if has_nan else e.Where(e.IsNaN(total), total, largest)
         if blocks.are_split:
             largest = reshaped(e, largest, blocks.counts)
         dtype = e.out_types[0].dtype

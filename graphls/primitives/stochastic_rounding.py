@@ -9,7 +9,16 @@ import numpy as np
 from graphls.base.errors import GraphTypeError
 from graphls.ir.types import DType, Type, float4_e2m1fn, float8_e4m3fn, float8_e5m2, float8_e5m2fnuz, float16, float32
 from graphls.primitives.emitter import Emitter
-from graphls.primitives.low_precision import DIGITS, FORMATS, Format, as_low, first_place, is_quick, without_nan
+from graphls.primitives.low_precision import (
+    DIGITS,
+    FORMATS,
+    Format,
+    as_low,
+    between,
+    first_place,
+    is_quick,
+    without_nan,
+)
 from graphls.primitives.low_precision_in_xla import rounded_in_xla
 from graphls.primitives.primitive import Array, Primitive, f32, no_gradient, of, sample
 
@@ -72,11 +81,22 @@ class RoundStochastically(Primitive):
         singles = zip((x, random), e.in_types, strict=True)
         x, random = (name if kind.dtype is float32 else e.cast(name, float32) for name, kind in singles)
         x = without_nan(e, x, form) if is_quick(e, form) else _bounded(e, x, form)
-        last, integer = 2.0**-form.mantissa, e.const(ROUND, float32)
-        unit = e.Max(first_place(e, e.Abs(x), float32, last), e.const(form.least * last, float32))
+        unit, integer = _unit(e, e.Abs(x), form), e.const(ROUND, float32)
         nearest = e.Sub(e.Add(e.Add(e.Div(x, unit), random), integer), integer)
         result = e.Mul(nearest, unit)
         return e.cast(result, dtype) if e.out_types[0].dtype is dtype else result
+
+
+def _unit(e: Emitter, magnitude: str, form: Format) -> str:
+    """The last place of numbers up to the largest of a format.
+
+    Those of float4 are 1/2 up to 2, 1 up to 4 and 2 beyond: half of the magnitude without its fraction, from 1/2 to 2.
+    """
+    last = 2.0**-form.mantissa
+    if form is FORMATS[float4_e2m1fn] and is_quick(e, form):
+        halves = e.Floor(e.Mul(magnitude, e.const(0.5, float32)))
+        return between(e, halves, 0.5, 2.0)
+    return e.Max(first_place(e, magnitude, float32, last), e.const(form.least * last, float32))
 
 
 def _bounded(e: Emitter, x: str, form: Format) -> str:

@@ -43,6 +43,10 @@ def test_a_wrong_result_is_seen(monkeypatch: pytest.MonkeyPatch, dtype: DType) -
     assert not ours("Ceil", dtype), "the sign of zero counts"
     monkeypatch.setattr(kernel_checks, "_run", lambda provider, operator, x: np.floor(x))
     assert ours("Floor", dtype)
+    monkeypatch.setattr(kernel_checks, "_run", lambda provider, operator, x, y: np.fmin(x, y))
+    assert not ours("Min", dtype), "a nan is the smaller one"
+    monkeypatch.setattr(kernel_checks, "_run", lambda provider, operator, a, b: a[..., ::-1] @ b[..., ::-1, :])
+    assert not ours("MatMul", dtype), "sums have the order of their terms"
 
 
 def test_the_runtime_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,6 +74,6 @@ def test_what_goes_around_a_wrong_kernel_is_exact(call: str, array: Any) -> None
     np.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.parametrize("operator", ["ReduceMax", "ReduceMin", "Sign", "TopK"])
+@pytest.mark.parametrize("operator", ["MatMul", "Min", "ReduceMax", "ReduceMin", "Sign", "TopK"])
 def test_the_kernels_of_the_cpu_are_as_they_should_be(operator: str) -> None:
     assert is_right(operator, float32)

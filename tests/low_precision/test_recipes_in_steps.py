@@ -338,3 +338,10 @@ def test_wrong_uses_are_sentences() -> None:
         graphls.passes.parse_pipeline("low_precision{recipe=fp8}")
     with pytest.raises(GraphValueError, match="float32, or a recipe, not Int8"):
         network().to_float(graphls.int8)
+
+
+def test_both_roundings_of_a_gradient_read_the_same_random_numbers() -> None:
+    nodes = compiled(network(amp.NVFP4()), engine="numpy").graph.nodes
+    sites = [node.attrs["site"] for node in nodes if node.primitive.name == "random_bytes"]
+    assert len(sites) < sum(node.primitive.name == "round_stochastically" for node in nodes)
+    assert len({*sites}) == len(sites)

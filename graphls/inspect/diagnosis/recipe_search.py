@@ -73,7 +73,8 @@ class RecipeSearch(Mapping[str, "Recipe | None"]):
         >>> x = np.random.default_rng(0).standard_normal((16, 32)).astype(np.float32)
         >>> search = graphls.compile(net, x).search_recipe(x, recipes=[amp.NVFP4(), amp.MXFP8()])
         >>> print(search.code())
-        amp.auto_mixed_precision(net, amp.MXFP8())
+        net[0].to_float(amp.NVFP4())
+        net[2].to_float(amp.MXFP8())
         >>> search.apply(net) is net
         True
     """

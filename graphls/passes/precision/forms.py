@@ -45,7 +45,10 @@ class More(Protocol):
         ...
 
     def uniform(self, kind: Type) -> Value:
-        """Float32 numbers between -1/2 and 1/2 of 8 random bits, of the shape of a type, that differ in every step."""
+        """Float32 numbers between -1/2 and 1/2 of 8 random bits, of the shape of a type, that differ in every step.
+
+        All forms of one tensor get the same ones.
+        """
         ...
 
 

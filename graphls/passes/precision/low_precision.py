@@ -18,6 +18,7 @@ from graphls.passes.precision.recipes import RECIPES, Recipe, product_of
 from graphls.passes.precision.scales import absolute_maximum
 from graphls.passes.precision.second_runs import SecondRuns
 from graphls.passes.rewriter import Rewriter
+from graphls.primitives.shape import Reshape
 
 RANDOM = "random_state"
 SITES = 1 << 32
@@ -113,9 +114,10 @@ class More:
     """What forms need besides the value: the states of the tensor, its maximum on all ranks, and random numbers."""
 
     def __init__(
-        self, rewriting: _LowPrecision, role: str, states: Mapping[str, Value], before: Iterable[Value] = ()
-    ) -> None:
-        self.rewriting, self.role, self.states = rewriting, role, states
+        self, rewriting: _LowPrecision, value: Value, role: str, states: Mapping[str, Value],
+        before: Iterable[Value] = (),
+    ) -> None:  # fmt: skip
+        self.rewriting, self.value, self.role, self.states = rewriting, value, role, states
         self.before = iter(before)
         self.maxima: list[Value] = []
         """The maxima of all ranks in the order in which a form asks for them; `before` has those of a first run."""
@@ -135,8 +137,12 @@ class More:
         return greatest
 
     def uniform(self, kind: Type) -> Value:
-        """Float32 numbers between -1/2 and 1/2 of that shape, which differ in every step."""
-        return self.rewriting.uniform(kind)
+        """Float32 numbers between -1/2 and 1/2 of that shape, which differ in every step and are drawn once a tensor.
+
+        So the roundings of a gradient for two products read the same ones, and each has the gradient as its mean.
+        """
+        drawn = self.rewriting.drawn_for(self.value, kind)
+        return drawn if drawn.shape == kind.shape else self.rewriting.e.reshape(drawn, shape=kind.shape)
 
     def in_branch(self, form: Form, x: Value) -> Graph:
         """A region that rounds x to a form without states, from the maxima of this rank."""
@@ -151,7 +157,7 @@ class _LowPrecision(Rewriter):
         self.options = options
         self.depth = self.sites = 0
         self.gradients: set[Value] = set()
-        self.rounded: list[dict[tuple[Value, Form], Value]] = []
+        self.rounded: list[dict[tuple[Value, Form | Type], Value]] = []
         self.with_weight: set[tuple[str, Value]] = set()
         self.known = {state.name: state for state in graph.states}
         self.added: list[Value] = []
@@ -272,13 +278,13 @@ class _LowPrecision(Rewriter):
     def rounded_by(self, form: Form, value: Value, role: str, tensor: _Tensor | None) -> Value:
         """The rounded value; where the form has states, the maximum of the value is for their next ones."""
         if tensor is None:
-            more = More(self, role, {}, self.maxima.get((self.runs.first.get(value, value), form), ()))
+            more = More(self, value, role, {}, self.maxima.get((self.runs.first.get(value, value), form), ()))
             result = form.rounded(self.e, value, more)
             if self.depth == 1:
                 self.maxima[value, form] = more.maxima
             return result
         start = len(self.e.nodes)
-        result = form.rounded(self.e, value, More(self, role, tensor.states))
+        result = form.rounded(self.e, value, More(self, value, role, tensor.states))
         if self.depth > 1:  # a second run of what has been measured outside
             return result
         measured = [n for n in self.e.nodes[start:] if n.primitive.name == "absolute_maximum" and n.inputs[0] is value]
@@ -289,18 +295,20 @@ class _LowPrecision(Rewriter):
     def in_branch(self, form: Form, x: Value, role: str) -> Graph:
         """A region that rounds x to a form without states."""
         around, self.e, self.depth = self.e, Builder(self.names), self.depth + 1
+        self.rounded.append({})
         try:
             self.e.follow(around)
-            result = form.rounded(self.e, x, More(self, role, {}))
+            result = form.rounded(self.e, x, More(self, x, role, {}))
             return Graph("region", (), (), tuple(self.e.nodes), (), (result,))
         finally:
             self.e, self.depth = around, self.depth - 1
+            self.rounded.pop()
 
-    def seen(self, value: Value, form: Form) -> Value | None:
-        """The rounded value, where this block or one around it has it."""
+    def seen(self, value: Value, form: Form | Type) -> Value | None:
+        """The rounded value, or random numbers of a type for it, where this block or one around it has them."""
         return next((block[value, form] for block in reversed(self.rounded) if (value, form) in block), None)
 
-    def remember(self, value: Value, form: Form, result: Value) -> Value:
+    def remember(self, value: Value, form: Form | Type, result: Value) -> Value:
         self.rounded[-1][value, form] = result
         return result
 
@@ -344,6 +352,13 @@ class _LowPrecision(Rewriter):
         for flag in self.flags:
             new = e.where(flag, old, new)
         return new
+
+    def drawn_for(self, value: Value, kind: Type) -> Value:
+        """Random numbers for a value, the same for all its shapes."""
+        while (mover := self.mover(value)) is not None and isinstance(mover.primitive, Reshape):
+            value = mover.inputs[0]
+        flat = kind.with_shape((kind.size,))
+        return self.seen(value, flat) or self.remember(value, flat, self.uniform(kind))
 
     def uniform(self, kind: Type) -> Value:
         """The middles of 256 parts of [-1/2, 1/2), by bytes of the host and a call site of their own.

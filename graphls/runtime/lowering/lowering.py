@@ -25,7 +25,7 @@ from graphls.runtime.lowering.rules import Rules
 from graphls.runtime.lowering.target import KernelCheck, Target, target_of, trust_kernels
 from graphls.runtime.lowering.types import describe, exchanged, held
 from graphls.runtime.lowering.values import Forms
-from graphls.runtime.signs_of_zeros import without_signs
+from graphls.runtime.signs_of_zeros import of_positive, with_nans, without_signs
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,8 @@ class Lowering(Rules):
     """A lowering of a graph: the tensors of every value, which the rules of its nodes append to the model.
 
     `captured` values are read inside of branches and loops, and `fenced` ones also come from a convolution.
-    Products alone read `unsigned` ones, to which the signs of zeros are nothing.
+    Products alone read `unsigned` ones, to which the signs of zeros are nothing; `positive` ones are maxima and
+    roundings of what is never negative, and scales that are nan multiply what is nan of those `with_nans`.
     """
 
     def __init__(self, graph: Graph, target: Target, kernel_is_right: KernelCheck) -> None:
@@ -77,6 +78,8 @@ class Lowering(Rules):
         self.captured: set[Value] = set()
         self.fenced: set[Value] = set()
         self.unsigned: set[Value] = set()
+        self.positive: set[Value] = set()
+        self.with_nans: set[Value] = set()
 
     def lower(self) -> Lowered:
         """The graph as a model."""
@@ -114,6 +117,8 @@ class Lowering(Rules):
         self.captured |= read
         self.fenced |= fenced(nodes, read)
         self.unsigned |= without_signs(nodes, yielded | read)
+        self.positive |= of_positive(nodes)
+        self.with_nans |= with_nans(nodes) - yielded - read
         for node in nodes:
             self.definer.update((value, node) for value in node.outputs)
             if not (node.outputs and node.outputs[0] in deferred):
@@ -190,6 +195,16 @@ class Lowering(Rules):
     def has_signs(self) -> bool:
         """Whether other nodes than products read the sign of a zero in the result of the current node."""
         return self.node is None or self.unsigned.isdisjoint(self.node.outputs)
+
+    @property
+    def may_be_nan(self) -> bool:
+        """Whether the result of the current node may be nan where its dtype has none."""
+        return self.node is not None and not self.with_nans.isdisjoint(self.node.outputs)
+
+    @property
+    def has_negative(self) -> bool:
+        """Whether the first operand of the current node may have a negative number, or -0."""
+        return self.node is None or self.positive.isdisjoint(self.node.outputs)
 
     def has_kernel(self, operator: str, dtype: DType | None = None) -> bool:
         """True if the device has a kernel of an operator, for the dtype of the current node or another."""

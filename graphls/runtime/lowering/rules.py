@@ -14,8 +14,10 @@ from onnx import NodeProto
 from graphls.ir.graph import Node
 from graphls.ir.registry import Operation
 from graphls.ir.types import Type, bfloat16
+from graphls.primitives.arithmetic import Mul
 from graphls.primitives.emitter import Operand
 from graphls.primitives.faults import is_builtin
+from graphls.primitives.shape import has_short_rows, repeated_rows, reshaped
 from graphls.runtime.lowering.plugin_rules import results_of
 from graphls.runtime.lowering.target import Target, rounds_once
 from graphls.runtime.lowering.types import held
@@ -82,7 +84,9 @@ class Rules(Values):
         if primitive.takes_values:
             return node.inputs, self.out_types
         names = [self.form(v, t.dtype) for v, t in zip(node.inputs, self.in_types, strict=True)]
-        return self._of_one_rank(names) if self._is_broadcast_slowly(node) else names, self.out_types
+        if self._is_broadcast_slowly(node):
+            return self._of_one_rank(names), self.out_types
+        return names if self.has_signs else self._with_long_rows(node, names), self.out_types
 
     def _is_broadcast_slowly(self, node: Node) -> bool:
         """True if an operand of one element meets one that ends with an axis of size 1, as kernels of 1x1 convolutions.
@@ -94,6 +98,17 @@ class Rules(Values):
         is_large = prod(shape) >= _MANY and shape[-1:] == (1,)
         is_broadcast = any(t.size == 1 and t.rank < len(shape) for t in self.in_types)
         return node.primitive.elementwise and is_large and is_broadcast and not self.is_gpu
+
+    def _with_long_rows(self, node: Node, names: Sequence[str]) -> Sequence[str]:
+        """The operands of a product, of which those with rows of one number have longer ones where that is faster."""
+        (kind, *_), size = self.out_types, self.out_types[0].shape[-1:]
+        longer = list(names)
+        for i, own in enumerate(self.in_types):
+            if isinstance(node.primitive, Mul) and size and has_short_rows(self, own, size[0], kind.size):
+                wide = own.with_shape((*own.shape[:-1], *size))
+                longer[i] = reshaped(self, repeated_rows(self, longer[i], own.size, size[0]), wide.shape)
+                self.in_types = (*self.in_types[:i], wide, *self.in_types[i + 1 :])
+        return longer
 
     def _of_one_rank(self, names: Sequence[str]) -> list[str]:
         """The operands, with those of one element reshaped to the rank of the result."""

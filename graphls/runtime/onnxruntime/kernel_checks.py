@@ -102,6 +102,12 @@ def _bounds(dtype: DType, run: Run) -> bool:
     return _agree(run("Clip", x, low, high), np.clip(x, low, high))
 
 
+def _smaller(dtype: DType, run: Run) -> bool:
+    """A check of Min: a nan of the first operand is the result, in whole vectors too."""
+    x, y = (np.repeat(np.array(each, dtype.numpy), _LANES) for each in ([np.nan, np.nan, 3.0], [1.0, np.inf, 2.0]))
+    return _agree(run("Min", x, y), np.minimum(x, y))
+
+
 def _threshold(dtype: DType, run: Run) -> bool:
     """A check of ThresholdedRelu: a nan is 0, and the sign of a zero above the threshold stays."""
     x = np.repeat(np.array([np.nan, -0.0, 0.0, -2.0, 3.0, -5.0], dtype.numpy), _LANES)
@@ -129,6 +135,7 @@ _CHECKS: dict[str, Callable[[DType, Run], bool]] = {
     "Floor": _elementwise("Floor", np.floor, -0.0, 0.5),
     "Log": _elementwise("Log", np.log, 1.5, np.inf),
     "MatMul": _sums,
+    "Min": _smaller,
     "ReduceMax": _reduction("ReduceMax", 1),
     "ReduceMin": _reduction("ReduceMin", -1),
     "ReduceProd": _integers("ReduceProd", np.prod),
