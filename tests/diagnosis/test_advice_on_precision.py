@@ -146,6 +146,19 @@ def test_a_layer_that_stays_in_bfloat16_is_rounded_no_more() -> None:
     assert tensor.advice.figures.element_sqnr == pytest.approx(-error, abs=0.1)
 
 
+def test_the_best_recipe_is_the_advice_where_none_is_enough() -> None:
+    """The layer then has its figures; bfloat16 is beside it."""
+    x = X * (10.0 ** RANDOM.uniform(-5, 0, X.shape)).astype(F32)
+    stale = [1e4 * x, x, x, x]
+    tensor = after_steps(amp.DelayedScaling(amax_history_len=8), *stale)
+    recipe = followed(tensor)
+    assert tensor.advice is not None and tensor.advice.figures.is_poor and recipe is not graphls.bfloat16
+    assert "to_float(graphls.bfloat16) would give" in tensor.remedy
+    found = after_steps(recipe, *stale)
+    assert found.shortfall < tensor.shortfall - 3
+    assert found.element_sqnr == pytest.approx(tensor.advice.figures.element_sqnr, abs=0.3)
+
+
 @pytest.mark.parametrize("shape", [(32, 5), (16, 3), (37, 2), (7, 3)])
 def test_what_is_transformed_is_restored(shape: tuple[int, ...]) -> None:
     x = np.random.default_rng(2).standard_normal(shape).astype(F32)

@@ -316,7 +316,9 @@ def test_delayed_scaling_shows_its_history_and_what_would_mend_it() -> None:
     far = step.explain_precision(planted(), LABELS)
     tried = {each.code: each.figures for each in far[0].alternatives}
     assert tried["amp.CurrentScaling()"].saturated == 0 < far[0].saturated
-    assert tried["amp.CurrentScaling()"].flushed > 0.4 and "amp.BlockScaling() would give 35.4 dB" in far[0].remedy
+    assert tried["amp.CurrentScaling()"].flushed > 0.4
+    assert "take amp.BlockScaling(), which gives it 35.4 dB" in far[0].remedy
+    assert "to_float(graphls.bfloat16) would give 49.6 dB" in far[0].remedy
     assert "last maxima were 3." in far.notes[0] and "it is 3e+05 now" in far.notes[0]
     step(planted(), LABELS)
     small = step.explain_precision(X, LABELS)["fc1"]

@@ -22,7 +22,7 @@ SHORT = 6.0
 """The decibels by which a signal to noise ratio may stay below what the format gives."""
 
 LESS = 3.0
-"""The decibels by which a recipe has to be better to be mentioned, where none mends a tensor."""
+"""The decibels by which a recipe has to be better to be the advice, where none mends a tensor."""
 
 LEAST = 0.0005
 """The least share that is mentioned."""
@@ -253,9 +253,14 @@ class RoundedTensor(Figures):
 
     @property
     def advice(self) -> Alternative | None:
-        """The first alternative that would lose no more than is usual; else the last one, if there is any."""
-        mending = (each for each in self.alternatives if each.mends(self))
-        return next(mending, self.alternatives[-1] if self.alternatives else None)
+        """The first alternative that would lose no more than is usual; else the best one, or bfloat16."""
+        mending = next((each for each in self.alternatives if each.recipe is not None and each.mends(self)), None)
+        if mending is not None or not self.alternatives:
+            return mending
+        below = [each.figures.below(self.usual) for each in self.alternatives[:-1]]
+        least = min(below, default=math.inf)
+        at = next((at for at, each in enumerate(below) if each <= least + LESS), -1)
+        return self.alternatives[at if least < self.shortfall - LESS else -1]
 
     @property
     def remedy(self) -> str:
@@ -272,13 +277,12 @@ class RoundedTensor(Figures):
             return f"{self.reason}; {f'that of the next one gives {whose} {gain}' if gain else 'the next is better'}."
         if advice is None:
             return f"{self.reason}: {self._untried}."
-        if advice.recipe is not None:
-            return f"{self.reason}: take {advice.code}, which gives {whose} {gain}."
-        better = (each for each in self.alternatives[:-1] if each.figures.below(self.usual) < self.shortfall - LESS)
-        best = min(better, key=lambda each: each.figures.below(self.usual), default=None)
-        other = "" if best is None else f"; {best.code} would give {self.gain(best)}"
-        stay = f"let this layer stay in bfloat16, by to_float({advice.code}), which gives {whose} {gain}"
-        return f"{self.reason}: {stay}{other}."
+        wide = self.alternatives[-1]
+        if advice is wide:
+            stays = f"let this layer stay in bfloat16, by to_float({wide.code})"
+            return f"{self.reason}: {stays}, which gives {whose} {gain}."
+        rest = "" if advice.mends(self) else f"; to_float({wide.code}) would give {self.gain(wide)}"
+        return f"{self.reason}: take {advice.code}, which gives {whose} {gain}{rest}."
 
     @property
     def _untried(self) -> str:
