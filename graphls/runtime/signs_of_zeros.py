@@ -41,13 +41,29 @@ def without_signs(nodes: Sequence[Node], leaving: Collection[Value]) -> set[Valu
 
 
 def of_positive(nodes: Sequence[Node]) -> set[Value]:
-    """The results in a block of maxima and of casts to low dtypes whose operand is never negative."""
-    definer = definers(nodes)
-    rounded = (node.output for node in nodes if isinstance(node.primitive, AbsoluteMaximum) or _is_low_cast(node))
-    return {value for value in rounded if is_never_negative(definer[value].inputs[0], definer)}
+    """The results in a block of maxima and of casts to low dtypes whose operand is never negative, nor -0."""
+    positive = never_negative(nodes)
+    rounded = (node for node in nodes if isinstance(node.primitive, AbsoluteMaximum) or _is_low_cast(node))
+    return {node.output for node in rounded if node.inputs[0] in positive}
 
 
-def with_nans(nodes: Sequence[Node]) -> set[Value]:
+def never_negative(nodes: Sequence[Node]) -> set[Value]:
+    """The absolute maxima in a block, and what scales are computed of them: values without negative numbers and -0."""
+    positive: set[Value] = set()
+    for node in nodes:
+        primitive = node.primitive
+        numbers = node.inputs[1:] if isinstance(primitive, Where) else node.inputs
+        is_number = primitive.is_constant and node.output.type.size == 1
+        if (
+            isinstance(primitive, AbsoluteMaximum)
+            or (is_number and not np.signbit(np.asarray(node.attrs["value"], np.float64)).any())
+            or ((isinstance(primitive, _KEEP_SIGNS) or primitive.moves) and numbers and positive.issuperset(numbers))
+        ):
+            positive.update(node.outputs)
+    return positive
+
+
+def with_nans(nodes: Sequence[Node], leaving: Collection[Value]) -> set[Value]:
     """The results of roundings in a block that may be nan where their dtype has none, as their scale is nan then.
 
     All that reads them brings them back by scales that depend on the absolute maximum of what is rounded, as in all
@@ -55,27 +71,29 @@ def with_nans(nodes: Sequence[Node]) -> set[Value]:
     """
     rounded = [node for node in nodes if isinstance(node.primitive, Quantize | RoundStochastically)]
     readers, definer = (users(nodes), definers(nodes)) if rounded else ({}, {})
-    return {node.output for node in rounded if _are_nan_by_scale(node.output, _scaled(node, definer), readers, definer)}
+
+    def are_nan_by_scale(value: Value, numbers: set[Value]) -> bool:
+        return value not in leaving and all(
+            are_nan_by_scale(node.output, numbers) if node.primitive.moves
+            else isinstance(node.primitive, Dequantize) and _is_of_maximum(node.inputs[1], numbers, definer)
+            for node in readers.get(value, ())
+        )  # fmt: skip
+
+    return {node.output for node in rounded if are_nan_by_scale(node.output, _scaled(node, definer))}
 
 
-def _scaled(node: Node | None, definer: Mapping[Value, Node]) -> set[Value]:
-    """The operand of a rounding, and what it is the product of with a scale."""
-    numbers: set[Value] = set()
-    while node is not None and (not numbers or node.primitive.moves or isinstance(node.primitive, Mul)):
-        numbers.add(node.inputs[0])
-        node = definer.get(node.inputs[0])
+def _scaled(node: Node, definer: Mapping[Value, Node]) -> set[Value]:
+    """The operand of a rounding, what it is moved from, and what that is the product of with a scale."""
+    numbers = {value := node.inputs[0]}
+    products = isinstance(node.primitive, RoundStochastically)
+    while (maker := definer.get(value)) is not None and (maker.primitive.moves or (products and _is_product(maker))):
+        products = products and maker.primitive.moves
+        numbers.add(value := maker.inputs[0])
     return numbers
 
 
-def _are_nan_by_scale(
-    value: Value, numbers: set[Value], readers: Mapping[Value, Sequence[Node]], definer: Mapping[Value, Node]
-) -> bool:
-    """Whether scales of the numbers multiply all that a value is moved to."""
-    return all(
-        _are_nan_by_scale(node.output, numbers, readers, definer) if node.primitive.moves
-        else isinstance(node.primitive, Dequantize) and _is_of_maximum(node.inputs[1], numbers, definer)
-        for node in readers.get(value, ())
-    )  # fmt: skip
+def _is_product(node: Node) -> bool:
+    return isinstance(node.primitive, Mul)
 
 
 def _is_of_maximum(scale: Value, numbers: set[Value], definer: Mapping[Value, Node]) -> bool:
@@ -92,20 +110,6 @@ def _is_of_maximum(scale: Value, numbers: set[Value], definer: Mapping[Value, No
 
 def _is_low_cast(node: Node) -> bool:
     return isinstance(node.primitive, Cast) and node.output.type.dtype.is_low
-
-
-def is_never_negative(value: Value, definer: Mapping[Value, Node]) -> bool:
-    """Whether a value has no negative number and no -0, as absolute maxima and scales that are computed of them."""
-    node = definer.get(value)
-    if node is None:
-        return False
-    primitive = node.primitive
-    if primitive.is_constant:
-        return not np.signbit(np.asarray(node.attrs["value"], np.float64)).any()
-    if not (isinstance(primitive, _KEEP_SIGNS) or primitive.moves):
-        return isinstance(primitive, AbsoluteMaximum)
-    numbers = node.inputs[1:] if isinstance(primitive, Where) else node.inputs
-    return all(is_never_negative(operand, definer) for operand in numbers)
 
 
 def _passes(node: Node) -> bool:

@@ -13,6 +13,7 @@ from graphls.ir import Builder, Value, interpret, verify
 from graphls.ir.types import DType, Type, float4_e2m1fn, float8_e4m3fn, float32
 from graphls.passes.precision.forms import NVFP4Form
 from graphls.runtime.lowering import Lowered, lower
+from graphls.runtime.signs_of_zeros import of_positive, without_signs
 
 X = np.float32([[-1e-9, 0.0, -0.0, 0.3], [np.nan, -7.0, 2.5, 900.0]])
 ONE = np.ones((1, 1), np.float32)
@@ -107,3 +108,27 @@ def test_many_short_rows_are_multiplied_by_rows(rows: int) -> None:
     (actual,), (expected,) = run(lowered, graph, arrays), interpret(graph, arrays)[0]
     np.testing.assert_array_equal(np.asarray(actual, np.float32), np.asarray(expected, np.float32))
     assert ("MatMul" in operators(lowered)) == (rows == 1 << 8)
+
+
+def test_a_nan_that_leaves_is_none() -> None:
+    """Where what is moved of the rounded numbers is a result as well, a nan of them is 0."""
+    x, e = Value("x", Type(float32, (2, 32))), Builder()
+    maxima = e.absolute_maximum(x, block=(0, 0))
+    low = e.quantize(x, e.div(6.0, maxima), dtype=float4_e2m1fn, block=(0, 0))
+    moved = e.cast(e.reshape(low, shape=(64,)), dtype=float32)
+    wide = e.dequantize(low, maxima, dtype=float32, block=(0, 0))
+    outputs = (moved, *product(e, wide, wide))
+    lowered = lower(verify(graphls.Graph("main", (x,), (), tuple(e.nodes), (), outputs)))
+    assert "ThresholdedRelu" in operators(lowered)
+
+
+def test_signs_of_long_chains_take_linear_time() -> None:
+    """Each value of the chain is read twice, and the chain is longer than Python's stack."""
+    x, e = Value("x", Type(float32, (4,))), Builder()
+    value = e.absolute_maximum(x, block=(0,))
+    for _ in range(1500):
+        value = e.minimum(e.mul(value, value), 1.0)
+    low = e.cast(value, dtype=float8_e4m3fn)
+    graph = graphls.Graph("main", (x,), (), tuple(e.nodes), (), (e.cast(low, dtype=float32),))
+    nodes = tuple(e.nodes)
+    assert low in of_positive(nodes) and low not in without_signs(nodes, graph.outputs)

@@ -118,7 +118,7 @@ class Lowering(Rules):
         self.fenced |= fenced(nodes, read)
         self.unsigned |= without_signs(nodes, yielded | read)
         self.positive |= of_positive(nodes)
-        self.with_nans |= with_nans(nodes) - yielded - read
+        self.with_nans |= with_nans(nodes, yielded | read)
         for node in nodes:
             self.definer.update((value, node) for value in node.outputs)
             if not (node.outputs and node.outputs[0] in deferred):
