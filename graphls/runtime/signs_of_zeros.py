@@ -1,4 +1,4 @@
-"""Where the sign of a zero is read: sums of products are the same without it."""
+"""What roundings need not compute: signs of zeros for products, those of what is positive, nans beside a nan scale."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def without_signs(nodes: Sequence[Node], leaving: Collection[Value]) -> set[Valu
 
 def of_positive(nodes: Sequence[Node]) -> set[Value]:
     """The results in a block of maxima and of casts to low dtypes whose operand is never negative, nor -0."""
-    positive = never_negative(nodes)
-    rounded = (node for node in nodes if isinstance(node.primitive, AbsoluteMaximum) or _is_low_cast(node))
+    rounded = [node for node in nodes if isinstance(node.primitive, AbsoluteMaximum) or _is_low_cast(node)]
+    positive = never_negative(nodes) if rounded else ()
     return {node.output for node in rounded if node.inputs[0] in positive}
 
 
@@ -86,14 +86,12 @@ def _scaled(node: Node, definer: Mapping[Value, Node]) -> set[Value]:
     """The operand of a rounding, what it is moved from, and what that is the product of with a scale."""
     numbers = {value := node.inputs[0]}
     products = isinstance(node.primitive, RoundStochastically)
-    while (maker := definer.get(value)) is not None and (maker.primitive.moves or (products and _is_product(maker))):
+    while (maker := definer.get(value)) is not None:
+        if not (maker.primitive.moves or (products and isinstance(maker.primitive, Mul))):
+            break
         products = products and maker.primitive.moves
         numbers.add(value := maker.inputs[0])
     return numbers
-
-
-def _is_product(node: Node) -> bool:
-    return isinstance(node.primitive, Mul)
 
 
 def _is_of_maximum(scale: Value, numbers: set[Value], definer: Mapping[Value, Node]) -> bool:

@@ -12,6 +12,7 @@ from graphls.ir.types import DType, Type
 from graphls.passes.precision.forms import Form
 from graphls.passes.precision.low_precision import LowCell
 from graphls.passes.precision.recipes import Recipe
+from graphls.primitives.low_precision import FORMATS
 
 Bits = dict[tuple[int, int], list[float]]
 """For the place of a cell and the number of a recipe: the share of its bits that each tensor of the cell still has."""
@@ -78,7 +79,4 @@ def least_bits(region: Graph) -> float:
 
 def bits_of(dtype: DType) -> int:
     """The bits of a float dtype."""
-    import ml_dtypes  # only where low dtypes are in use, as in ir/types.py
-
-    numbers: Any = ml_dtypes.finfo(dtype.numpy)  # type: ignore[no-untyped-call]
-    return int(numbers.bits)
+    return FORMATS[dtype].bits if dtype.is_low else 8 * dtype.numpy.itemsize
