@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from graphls.base.errors import GraphValueError
 from graphls.ir.build import Builder, Names
@@ -85,6 +85,36 @@ class Rewriter:
         if inputs == node.inputs and after == node.after:
             return node
         return replace(node, inputs=inputs, after=after)
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """A graph that stands for another one; `origins` maps each new node to the node of the latter that it computes."""
+
+    graph: Graph
+    origins: Mapping[Node, Node] = field(default_factory=dict)
+
+    def origin(self, node: Node) -> Node:
+        """The node that a node computes: itself, where it is not new."""
+        return self.origins.get(node, node)
+
+
+class TracedRewriter(Rewriter):
+    """A rewriter that knows which node each new node stands for, as a profile needs it."""
+
+    def __init__(self, graph: Graph) -> None:
+        super().__init__(graph)
+        self.owners: dict[tuple[Value, ...], Node] = {}
+
+    def _step(self, node: Node) -> None:
+        start = len(self.e.nodes)
+        super()._step(node)
+        self.owners.update((new.outputs, node) for new in self.e.nodes[start:])
+
+    def rewritten(self, simplify: Callable[[Graph], Graph] = lambda graph: graph) -> Rewritten:
+        """The graph after the sweep and a pass that drops nodes, with the origins of its nodes."""
+        graph = simplify(self.run())
+        return Rewritten(graph, {node: self.owners[node.outputs] for node in walk(graph) if node.outputs})
 
 
 def gradient_nodes(graph: Graph) -> Iterator[Node]:

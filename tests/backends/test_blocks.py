@@ -11,9 +11,10 @@ import graphls
 from graphls import amp, nn
 from graphls.ir.graph import Graph, Node, walk
 from graphls.ir.interpret import interpret
+from graphls.passes.rewriter import Rewritten
 from graphls.passes.schedule.partition import Partition
 from graphls.runtime.onnxruntime import session as ort
-from graphls.runtime.onnxruntime.blocks import Blocked, count_of_blocks, in_blocks, in_place_after_readers
+from graphls.runtime.onnxruntime.blocks import count_of_blocks, in_blocks, in_place_after_readers
 from graphls.runtime.onnxruntime.part import OrtPart
 from graphls.runtime.plan import PlanSession
 from tests.nn.test_optimizers_in_steps import KINDS
@@ -155,7 +156,7 @@ graph @main(%g: f32[6,8], %r: f32[]) {
 """
 
 
-def blocked(text: str, size: int) -> tuple[Graph, Blocked]:
+def blocked(text: str, size: int) -> tuple[Graph, Rewritten]:
     graph = graphls.ir.parse(text)
     return graph, in_blocks(graph, size)
 

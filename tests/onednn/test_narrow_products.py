@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from graphls import amp
 from graphls.ir import Graph, interpret
 from graphls.ir.build import Builder
 from graphls.ir.graph import Value
 from graphls.ir.types import DType, bfloat16, float4_e2m1fn, float8_e4m3fn, float8_e5m2, float8_e8m0fnu, float32
 from graphls.runtime.onednn.library import library
 from graphls.runtime.onednn.narrow_products import with_narrow_products
+from tests.low_precision.steps import LABELS, X, compiled, network
 from tests.onednn.test_low_precision import drawn, graph_of, session_of
 
 Scales = Callable[[Builder, Value], tuple[Value, Value]]
@@ -86,7 +88,7 @@ def test_products_of_rounded_operands_are_narrow(first: str, second: str) -> Non
         return e.matmul(rounded(e, x, first), rounded(e, y, second), transpose_b=True)
 
     x, y = drawn((96, 128)), drawn((80, 128))
-    assert products(with_narrow_products(graph_of(build, (x, y)))) == [bfloat16]
+    assert products(with_narrow_products(graph_of(build, (x, y))).graph) == [bfloat16]
     check(build, x, y)
 
 
@@ -112,7 +114,7 @@ def test_moved_operands_and_all_readers_of_one_are_narrow() -> None:
         return e.matmul(parts, other), e.add(e.matmul(other, turned), 1.0)
 
     x, y = drawn((96, 128)), drawn((128, 128))
-    assert products(with_narrow_products(graph_of(build, (x, y)))) == [bfloat16] * 2
+    assert products(with_narrow_products(graph_of(build, (x, y))).graph) == [bfloat16] * 2
     check(build, x, y)
 
 
@@ -125,7 +127,7 @@ def test_what_others_read_stays_in_float32() -> None:
 
     x, y = drawn((96, 128)), drawn((128, 64))
     graph = graph_of(build, (x, y))
-    assert products(with_narrow_products(graph)) == [float32] * 2
+    assert products(with_narrow_products(graph).graph) == [float32] * 2
     check(build, x, y)
 
 
@@ -137,5 +139,14 @@ def test_scales_of_many_digits_stay_in_float32(scale: str) -> None:
         return e.matmul(low, low, transpose_b=True)
 
     x, s = drawn((96, 128)), abs(drawn((96, 1)))
-    assert products(with_narrow_products(graph_of(build, (x, s)))) == [float32]
+    assert products(with_narrow_products(graph_of(build, (x, s))).graph) == [float32]
     check(build, x, s)
+
+
+def test_a_profile_has_the_nodes_of_the_step() -> None:
+    """Products in bfloat16 and what scales their sums count as the products of the step."""
+    step = compiled(network(amp.MXFP8()), engine="onednn")
+    kernels = [kernel for run in step.profile(X, LABELS, steps=2).runs for kernel in run.kernels]
+    products = [kernel for kernel in kernels if kernel.operator.startswith("matrix product")]
+    assert products and all(kernel.node is not None for kernel in kernels)
+    assert {kernel.node.primitive.name for kernel in products if kernel.node} == {"matmul"}

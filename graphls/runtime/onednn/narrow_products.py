@@ -10,7 +10,7 @@ import numpy as np
 from graphls.ir.graph import Graph, Node, Value, definers
 from graphls.ir.registry import lookup
 from graphls.ir.types import bfloat16, float32
-from graphls.passes.rewriter import Rewriter, users
+from graphls.passes.rewriter import Rewritten, TracedRewriter, users
 from graphls.primitives.low_precision import DIGITS, FORMATS
 from graphls.runtime.onednn.library import library
 
@@ -18,7 +18,7 @@ NARROW_DIGITS = 8
 """The significant bits of a bfloat16."""
 
 
-def with_narrow_products(graph: Graph) -> Graph:
+def with_narrow_products(graph: Graph) -> Rewritten:
     """The graph whose products read rounded operands in bfloat16, with factors of float32 behind the sums.
 
     Numbers of few digits times scales of few digits are exact in bfloat16: a float8 times a power of two, a float4
@@ -32,9 +32,9 @@ def with_narrow_products(graph: Graph) -> Graph:
     with units for bfloat16 compute it in a fifth of the time. What becomes subnormal there is 0, as on XLA.
     """
     if not library().has_bfloat16 or not any(node.primitive.name == "dequantize" for node in graph.nodes):
-        return graph
+        return Rewritten(graph)
     operands = _Operands(graph)
-    return _Narrow(graph, operands).run() if operands.products else graph
+    return _Narrow(graph, operands).rewritten() if operands.products else Rewritten(graph)
 
 
 class _Operands:
@@ -125,7 +125,7 @@ def _digits_of_numbers(array: np.ndarray[tuple[int, ...], np.dtype[np.float32]])
     return next((n for n in range(1, most) if not np.any(np.modf(mantissas * np.float32(2.0**n))[0])), most)
 
 
-class _Narrow(Rewriter):
+class _Narrow(TracedRewriter):
     def __init__(self, graph: Graph, operands: _Operands) -> None:
         super().__init__(graph)
         self.operands = operands

@@ -46,7 +46,8 @@ class OnednnPart(ArrayPart):
         self.is_ready = False
         self.limit = thread_limit()
         library().limit_threads(self.limit)
-        graph, private = with_narrow_products(self.graph), self.context.private
+        self.rewritten = with_narrow_products(self.graph)
+        graph, private = self.rewritten.graph, self.context.private
         inputs, gives = graph.inputs, self.segment.gives
         may_stay = self._private_values()
         for value in gives:

@@ -39,7 +39,8 @@ class ProfiledOnednnPart(OnednnPart):
         for call, operator, run in zip(self.program.calls, self.operators, calls, strict=True):
             SUCCESS[run()]
             end = perf_counter() - self.begun
-            kernels.append(Kernel(call.node, operator, start, end - start, end - start))
+            node = call.node and self.rewritten.origin(call.node)
+            kernels.append(Kernel(node, operator, start, end - start, end - start))
             start = end
         self.runs.append(Run(first, start - first, tuple(kernels)))
 

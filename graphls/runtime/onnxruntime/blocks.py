@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from graphls.ir.aliases import Aliases
 from graphls.ir.build import Builder, Names
@@ -18,6 +18,7 @@ from graphls.ir.graph import Graph, Node, Value, Write, definers, needs, uses
 from graphls.ir.reachability import Reachability, predecessors, stable_order
 from graphls.ir.registry import lookup
 from graphls.ir.types import TOKEN
+from graphls.passes.rewriter import Rewritten
 
 SHARE = 48 << 10
 """Elements of a block for each core: all values of a chain on it fit into the core's own cache."""
@@ -29,21 +30,13 @@ FEWEST_NODES = 3
 """Shorter chains are not blocked."""
 
 
-@dataclass(frozen=True)
-class Blocked:
-    """A graph with Scans for some of its nodes; `origins` maps each of its nodes to the node that it computes.
+def in_blocks(graph: Graph, size: int) -> Rewritten:
+    """The same graph with its large updates in blocks of about `size` elements, by Scans.
 
     A write may take the result of a Scan in the shape of its blocks: the elements of the state in their order.
     """
-
-    graph: Graph
-    origins: Mapping[Node, Node] = field(default_factory=dict)
-
-
-def in_blocks(graph: Graph, size: int) -> Blocked:
-    """The same graph with its large updates in blocks of about `size` elements."""
     groups = [group for group in _groups(graph, size) if len(group) >= FEWEST_NODES]
-    return _Blocks(graph, groups, size).blocked() if groups else Blocked(graph)
+    return _Blocks(graph, groups, size).blocked() if groups else Rewritten(graph)
 
 
 def block_size() -> int:
@@ -144,7 +137,7 @@ class _Blocks:
         self.results = {v for node in graph.nodes for v in node.outputs if v.type != TOKEN}
         self.written = {write.value for write in graph.writes}
 
-    def blocked(self) -> Blocked:
+    def blocked(self) -> Rewritten:
         """The blocked graph, with its nodes in topological order."""
         nodes = [node for node in self.graph.nodes if node not in self.inside]
         for group in self.groups:
@@ -152,7 +145,7 @@ class _Blocks:
         nodes = [nodes[i] for i in stable_order(predecessors(nodes, needs))]
         writes = tuple(Write(w.state, self.stacks.get(w.value, w.value), w.in_place) for w in self.graph.writes)
         graph = self.graph.replace(nodes=tuple(nodes), writes=writes)
-        return Blocked(in_place_after_readers(graph, self.scans), self.origins)
+        return Rewritten(in_place_after_readers(graph, self.scans), self.origins)
 
     def scan(self, group: Sequence[Node]) -> list[Node]:
         """The nodes in place of a group: views of its operands in blocks, a Scan, and views of results for others."""

@@ -54,7 +54,7 @@ class _Profiled(OrtSession):
     def runs(self, profile: Path) -> list[Run]:
         """Every complete step in a profile of this session, which has its first million events."""
         nodes = attribution(self.lowered, onnx.load(str(self._optimized), load_external_data=False))
-        return recorded_runs(profile, {name: self.origins.get(node, node) for name, node in nodes.items()})
+        return recorded_runs(profile, {name: self.origin(node) for name, node in nodes.items()})
 
 
 class ProfiledSession(_Profiled):

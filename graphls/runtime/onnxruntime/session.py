@@ -18,6 +18,7 @@ from graphls.ir.graph import Graph, Value
 from graphls.ir.indices import early_states
 from graphls.ir.plan import Plan, plan_of
 from graphls.ir.types import Type
+from graphls.passes.rewriter import Rewritten
 from graphls.runtime.bound import BoundStates
 from graphls.runtime.buffers import SMALL, DeviceBuffer, array_of
 from graphls.runtime.devices import PROVIDERS, Cuda, kind_of
@@ -25,7 +26,7 @@ from graphls.runtime.host_random import HostValues
 from graphls.runtime.lowering.lowering import Lowered
 from graphls.runtime.lowering.protos import operators
 from graphls.runtime.lowering.types import exchanged
-from graphls.runtime.onnxruntime.blocks import Blocked, block_size, in_blocks
+from graphls.runtime.onnxruntime.blocks import block_size, in_blocks
 from graphls.runtime.onnxruntime.failures import cuda_failure, dependent_states, failed_node, failure
 from graphls.runtime.onnxruntime.guard import first_line
 from graphls.runtime.onnxruntime.model import Model
@@ -52,10 +53,10 @@ class OrtSession(Session, BoundStates):
         self.runtime = load_runtime()
         self.device = kind_of(device)
         self.cuda = device if isinstance(device, Cuda) else Cuda()
-        blocked = in_blocks(graph, block_size()) if self.device == "cpu" else Blocked(graph)
+        blocked = in_blocks(graph, block_size()) if self.device == "cpu" else Rewritten(graph)
         any_shape = self.in_any_shape and self.device == "cpu"
         self.model = Model(blocked.graph, self.cuda if self.device != "cpu" else "cpu", self.runtime, any_shape)
-        self.origins = blocked.origins
+        self.origin = blocked.origin
         self.shapes = {w.state.name: w.value.type.shape for w in blocked.graph.writes}
         if self.device == "cuda" and self.cuda.deterministic:
             warn_of_scattered_sums(self.lowered)
