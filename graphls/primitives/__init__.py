@@ -42,6 +42,7 @@ from graphls.primitives import (
     pooling,
     random,
     reduction,
+    scaled_matmul,
     scaling,
     shape,
     shared_power,
@@ -72,6 +73,6 @@ __all__ = [
     "arithmetic", "bfloat16", "blockwise", "bool_", "broadcast_shapes", "cast", "collectives", "control", "convolution",
     "extremes", "f32", "float16", "float32", "float64", "functions", "hadamard", "host", "indexing", "int8", "int16",
     "int32", "int64", "linear", "logic", "lookup", "loops", "namespace", "normalise_axes", "normalise_axis", "of",
-    "order", "packing", "pooling", "random", "reduction", "require_float", "same_dtype", "sample", "scaling", "shape",
-    "shared_power", "softmax", "stochastic_rounding", "trigonometric", "uint8",
+    "order", "packing", "pooling", "random", "reduction", "require_float", "same_dtype", "sample", "scaled_matmul",
+    "scaling", "shape", "shared_power", "softmax", "stochastic_rounding", "trigonometric", "uint8",
 ]  # fmt: skip

@@ -207,8 +207,11 @@ class Emitter(Protocol):
     def is_padded(self, name: str) -> bool:
         """True if a tensor is the result of Pad."""
 
-    def has_kernel(self, operator: str, dtype: DType | None = None) -> bool:
-        """True if the device has a kernel of an operator, for the dtype of the current node or another."""
+    def has_kernel(self, operator: str, dtype: DType | None = None, domain: str = "") -> bool:
+        """True if the device has a kernel of an operator, for the dtype of the current node or another.
+
+        Of another domain than ONNX's, such as "com.microsoft", it is false in a model for any runtime.
+        """
 
     def form(self, value: Value, dtype: DType) -> str:
         """The tensor of a value in this dtype, for rules that take values."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from onnx import GraphProto, ModelProto
@@ -13,9 +13,11 @@ from onnx import GraphProto, ModelProto
 from graphls.base.errors import GraphlsError
 from graphls.ir.graph import Graph, Node, Value
 from graphls.ir.reachability import computes_nothing
-from graphls.ir.types import TOKEN, DType, Type, bfloat16
+from graphls.ir.types import TOKEN, DType, Type, bfloat16, float32
 from graphls.primitives.faults import missing_rule
 from graphls.primitives.primitive import Array
+from graphls.primitives.scaled_matmul import missing, unfit
+from graphls.runtime.low_products import LowProduct, low_products, with_scaled_products
 from graphls.runtime.lowering.fences import captured, fenced, is_alias
 from graphls.runtime.lowering.finite import any_not_finite, only_checked
 from graphls.runtime.lowering.kernel_tables import OLDEST_RUNTIME, chosen_opset
@@ -33,12 +35,14 @@ class Lowered(Ports):
     """A model with its ports.
 
     `origins` maps the name of each operator of the model and of its subgraphs to the node that it computes. `outside`
-    has the arrays that are not in the model, by the names of their tensors; see weights.py.
+    has the arrays that are not in the model, by the names of their tensors; see weights.py. `low_products` has the
+    products of low operands in a model for a GPU, with the reason why it is not computed from float8, or "".
     """
 
     model: ModelProto
     origins: dict[str, Node]
     outside: MutableMapping[str, Array]
+    low_products: Mapping[Node, str] = field(default_factory=dict)
 
 
 def lower(
@@ -53,7 +57,7 @@ def lower(
     unsupported opset and, with the user's line, for a primitive that cannot be lowered.
     """
     target = target or target_of(device, chosen_opset(opset, runtime), runtime or OLDEST_RUNTIME)
-    target = replace(target, native_low=True) if native_low else target
+    target = replace(target, native_low=native_low or target.native_low, is_portable=runtime is None)
     return Lowering(graph, target, kernel_is_right).lower()
 
 
@@ -83,6 +87,9 @@ class Lowering(Rules):
 
     def lower(self) -> Lowered:
         """The graph as a model."""
+        reasons = {each.node: self.obstacle(each) for each in low_products(self.graph)} if self.is_gpu else {}
+        rewritten = with_scaled_products(self.graph, reasons)
+        self.graph = rewritten.graph
         inputs = tuple(self.declare(v) for v in self.graph.inputs)
         states = {v.name: self.declare(v) for v in self.graph.states}
         self.nodes(self.graph.nodes, (*self.graph.outputs, *(w.value for w in self.graph.writes)))
@@ -90,7 +97,19 @@ class Lowering(Rules):
         outputs = tuple(self.graph_output(v, fixed) for v in self.graph.outputs)
         writes = {w.state.name: self.graph_output(w.value, fixed) for w in self.graph.writes}
         ports = inputs, outputs, states, writes, tuple(self.host)
-        return Lowered(*ports, self.model(), self.origins, self.weights.outside)
+        origins = {name: rewritten.origin(node) for name, node in self.origins.items()}
+        return Lowered(*ports, self.model(), origins, self.weights.outside, reasons)
+
+    def obstacle(self, product: LowProduct) -> str:
+        """Why the device does not compute a product from float8, "" where it does.
+
+        As Transformer Engine has it, sums of a forward may be less exact than those of float32, which Hopper sums
+        faster so, and those of gradients may not.
+        """
+        reason = product.obstacle or missing(self) or unfit(*product.operands, product.transpose_a)
+        if reason or product.node.phase == "forward" or self.is_right("GemmFloat8", float32):
+            return reason
+        return "its sums are less exact than those of float32"
 
     def declare(self, value: Value) -> str:
         """Add a value as an input of the model."""
@@ -206,9 +225,9 @@ class Lowering(Rules):
         """Whether the first operand of the current node may have a negative number, or -0."""
         return self.node is None or self.positive.isdisjoint(self.node.outputs)
 
-    def has_kernel(self, operator: str, dtype: DType | None = None) -> bool:
+    def has_kernel(self, operator: str, dtype: DType | None = None, domain: str = "") -> bool:
         """True if the device has a kernel of an operator, for the dtype of the current node or another."""
-        return self.target.has_kernel(operator, dtype or self.in_types[0].dtype)
+        return self.target.has_kernel(operator, dtype or self.in_types[0].dtype, domain)
 
     def branch(self, condition: str) -> tuple[str, ...]:
         """The two regions of the current node as an If."""

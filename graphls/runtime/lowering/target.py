@@ -54,7 +54,8 @@ class Target:
     float32 result. A device that `is_gpu` has its own memory, waits where a condition decides what runs next, and has
     only the kernels of a table. With `native_low`, tensors are of low dtypes where these are rounded and scaled, in
     place of float32 that they represent. `opset` is the version of operators. With `runs_as_written`, kernels are those
-    of ONNX Runtime on a CPU, some of which are faster in another form of the same products.
+    of ONNX Runtime on a CPU, some of which are faster in another form of the same products. With `is_portable`, the
+    model is for other runtimes as well, and operators are those of ONNX.
     """
 
     native_half: bool
@@ -65,10 +66,11 @@ class Target:
     bfloat16: Collection[str] = ()
     runs_as_written: bool = False
     native_low: bool = False
+    is_portable: bool = False
 
     def for_any_runtime(self, native_half: bool) -> Target:
         """The target of models for other runtimes as well, without forms that are chosen for one of them."""
-        return replace(self, native_half=native_half, runs_as_written=False)
+        return replace(self, native_half=native_half, runs_as_written=False, is_portable=True)
 
     def computed(self, kind: Type) -> Type:
         """The type in which a value is computed: narrow integers have hardly any kernels."""
@@ -77,16 +79,16 @@ class Target:
             return kind if is_native else kind.with_dtype(float32)
         return held(kind.with_dtype(COMPUTED.get(kind.dtype, kind.dtype)))
 
-    def has_kernel(self, operator: str, dtype: DType) -> bool:
+    def has_kernel(self, operator: str, dtype: DType, domain: str = "") -> bool:
         """True if the device has a kernel of an operator for this dtype of its first variable; a CPU always has."""
         if self.kernels is None:
             return True
-        its = signature(operator, self.opset)
-        if its is None:
+        its = signature(operator, self.opset, domain)
+        if its is None or (domain and self.is_portable):
             return False
         variable = "T" if "T" in its.variables else its.inputs[0][1]
         types = {variable: KINDS[dtype]}
-        return not (its.refuses(types) or self.kernels.lacks(operator, its.since, types))
+        return not (its.refuses(types) or self.kernels.lacks(operator, its.since, types, domain))
 
 
 def target_of(device: str, opset: int, runtime: str) -> Target:

@@ -12,6 +12,7 @@ from graphls.ir.registry import lookup
 from graphls.ir.types import bfloat16, float32
 from graphls.passes.rewriter import Rewritten, TracedRewriter, users
 from graphls.primitives.low_precision import DIGITS, FORMATS
+from graphls.runtime.low_products import with_moved
 from graphls.runtime.onednn.library import library
 
 NARROW_DIGITS = 8
@@ -47,10 +48,7 @@ class _Operands:
         self.definer, self.readers = definers(graph.nodes), users(graph.nodes)
         self.leaving = {*graph.outputs, *(write.value for write in graph.writes)}
         self.parts = {node.output: parts for node in graph.nodes if (parts := self._parts(node)) is not None}
-        self.sources = {v: v for v in self.parts}
-        for node in graph.nodes:
-            if node.primitive.moves and len(node.inputs) == 1 and node.inputs[0] in self.sources:
-                self.sources[node.output] = self.sources[node.inputs[0]]
+        self.sources = with_moved(graph.nodes, self.parts)
         while misread := {source for value, source in self.sources.items() if not self._is_fit(value)}:
             self.sources = {v: source for v, source in self.sources.items() if source not in misread}
         self.products = {node.output: self._factors(node) for node in graph.nodes if self._is_product(node)}

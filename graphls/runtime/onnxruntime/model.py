@@ -15,11 +15,14 @@ from onnx import GraphProto, NodeProto
 
 from graphls.base.errors import GraphlsError
 from graphls.ir.graph import Graph
+from graphls.ir.types import float16, float32
 from graphls.runtime.cache_entry import MODEL, CacheEntry
 from graphls.runtime.devices import PROVIDERS, Cuda, kind_of
+from graphls.runtime.low_products import low_products
 from graphls.runtime.lowering.lowering import Lowered, lower
 from graphls.runtime.lowering.ports import Ports, ports_of
 from graphls.runtime.lowering.protos import operators
+from graphls.runtime.lowering.target import KernelCheck
 from graphls.runtime.lowering.weights import serialised
 from graphls.runtime.onnxruntime.guard import open_guarded
 from graphls.runtime.onnxruntime.kernel_checks import is_right
@@ -49,9 +52,12 @@ class Model:
     def lowered(self) -> Lowered:
         """The lowered graph; where the model comes from a cache entry, it is lowered at the first use."""
         kind = kind_of(self.device)
-        check = partial(is_right, provider=PROVIDERS[kind])
-        lowered = lower(self.graph, device=kind, kernel_is_right=check, runtime=self.runtime.__version__)
+        lowered = lower(self.graph, device=kind, kernel_is_right=self._is_right, runtime=self.runtime.__version__)
         return without_views(lowered) if self.in_any_shape else lowered
+
+    @property
+    def _is_right(self) -> KernelCheck:
+        return partial(is_right, provider=PROVIDERS[kind_of(self.device)])
 
     def open(self, create: Create, is_cached: bool = True) -> tuple[Any, Ports]:
         """A session and its ports, with `is_cached` by a cache entry where these are in use."""
@@ -65,7 +71,13 @@ class Model:
         """The cache key of an optimized model besides its graph."""
         build = self.runtime.__version__, getattr(self.runtime, "get_build_info", str)()
         device = asdict(self.device) if isinstance(self.device, Cuda) else self.device
-        return {"engine": "onnxruntime", "build": build, "device": device, "in_any_shape": self.in_any_shape}
+        own = {"engine": "onnxruntime", "build": build, "device": device, "float8": self._float8_kernels()}
+        return {**own, "in_any_shape": self.in_any_shape}
+
+    def _float8_kernels(self) -> list[bool]:
+        """Which checks of products of float8 hold, where the graph has some: another card may open a cache entry."""
+        has_some = self.device != "cpu" and not all(product.obstacle for product in low_products(self.graph))
+        return [self._is_right("GemmFloat8", dtype) for dtype in (float16, float32) if has_some]
 
     def _reopened(self, create: Create, table: Mapping[str, Any], parts: Mapping[str, memoryview]) -> tuple[Any, Ports]:
         """The session of the model of a cache entry, without optimizations or a trial, and its ports."""

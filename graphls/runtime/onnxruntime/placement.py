@@ -5,6 +5,7 @@ It is predicted from the tables of kernels (lowering/kernel_tables.py), and need
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -37,10 +38,28 @@ class PlacedNode:
 
 
 @dataclass(frozen=True)
+class PlacedProduct:
+    """A product of low operands: whether the device computes it from float8, by GemmFloat8, or the reason why not.
+
+    `line` is the user's.
+    """
+
+    name: str
+    reason: str = ""
+    line: str = ""
+
+    @property
+    def is_native(self) -> bool:
+        """Whether it is computed from float8, and not in a wider dtype."""
+        return not self.reason
+
+
+@dataclass(frozen=True)
 class Placement:
     """The operators of a model, those of branches and bodies included, and the device of each.
 
-    `unknown` is a sentence on gaps of the tables of kernels for this version, or "".
+    `unknown` is a sentence on gaps of the tables of kernels for this version, or "". `low_products` are the products of
+    operands of 8 bits and fewer of a step on a GPU.
     """
 
     runtime: str
@@ -48,6 +67,7 @@ class Placement:
     opset: int
     nodes: tuple[PlacedNode, ...]
     unknown: str = ""
+    low_products: tuple[PlacedProduct, ...] = ()
 
     @property
     def elsewhere(self) -> tuple[PlacedNode, ...]:
@@ -91,7 +111,8 @@ class Placement:
 
     def __str__(self) -> str:
         head = f"ONNX Runtime {self.runtime}, {self.device}, opset {self.opset}: {len(self.nodes)} operators"
-        return "\n".join([f"{head}, {self._located()}.", *self.sentences, *map(_line, self.groups)])
+        lines = [f"{head}, {self._located()}.", *self.sentences, *map(_line, self.groups)]
+        return "\n".join([*lines, *_lines_of_products(self.low_products)])
 
     def _located(self) -> str:
         if len(self.nodes) == len(self.elsewhere) + len(self.refused):
@@ -114,18 +135,31 @@ def _line(group: tuple[int, PlacedNode]) -> str:
     times = f"{count} times " if count > 1 else ""
     place = "on the CPU" if node.device else "refused"
     copied = f", {node.copies} copies of {size(node.copied)}" if node.copies else ""
-    line = f" ({shown(node.line)})" if node.line else ""
-    return f"  {times}{shown(node.operator)} {place}: {node.reason}{copied}{line}"
+    return f"  {times}{shown(node.operator)} {place}: {node.reason}{copied}{_in_brackets(node.line)}"
+
+
+def _in_brackets(line: str) -> str:
+    return f" ({shown(line)})" if line else ""
+
+
+def _lines_of_products(products: Sequence[PlacedProduct]) -> list[str]:
+    """How many low products are computed from float8, and the others by reason and line."""
+    wide = Counter((p.reason, p.line) for p in products if not p.is_native)
+    native = len(products) - wide.total()
+    head = f"GemmFloat8 computes {native} of {len(products)} products of low operands from float8."
+    lines = [f"  {n} in a wider dtype: {reason}{_in_brackets(line)}" for (reason, line), n in wide.items()]
+    return [head, *lines] if products else []
 
 
 def place(
     model: ModelProto, runtime: str, device: str = "cuda", origins: Mapping[str, Node] | None = None,
-    infer: Callable[[ModelProto], ModelProto] = with_types,
+    infer: Callable[[ModelProto], ModelProto] = with_types, low_products: Mapping[Node, str] | None = None,
 ) -> Placement:  # fmt: skip
     """The placement of the operators of a model by a version of ONNX Runtime, with a device's provider and the CPU's.
 
     The model may be any; `infer` returns it with the types of its tensors. `origins` maps the names of operators to
-    their nodes, and so to the user's lines; without it, the lines are those in a model that graphls has saved. Limits:
+    their nodes, and so to the user's lines; without it, the lines are those in a model that graphls has saved.
+    `low_products` are those of a `Lowered`. Limits:
     attributes of operators are not read, and neither are the changes that the runtime makes to a model before it
     places it, such as replacing an operator by others that define it. Raises GraphValueError for a device or a version
     without a table.
@@ -138,11 +172,15 @@ def place(
         line = _user_line(choice.proto, origins)
         numbers = len(bytes_copied), sum(bytes_copied)
         nodes.append(PlacedNode(choice.proto.op_type, choice.proto.name, choice.device, choice.reason, line, *numbers))
-    return Placement(runtime, device, search.opsets.get("", 1), tuple(nodes), unknown(device, runtime))
+    products = (PlacedProduct(n.output.name, reason, _line_of(n)) for n, reason in (low_products or {}).items())
+    return Placement(runtime, device, search.opsets.get("", 1), tuple(nodes), unknown(device, runtime), tuple(products))
 
 
 def _user_line(proto: NodeProto, origins: Mapping[str, Node] | None) -> str:
     if origins is None:
         return next((entry.value for entry in proto.metadata_props if entry.key == LOCATION), "")
-    node = origins.get(proto.name)
+    return _line_of(origins.get(proto.name))
+
+
+def _line_of(node: Node | None) -> str:
     return "" if node is None or node.loc is None else str(node.loc)

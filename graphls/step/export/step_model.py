@@ -84,4 +84,4 @@ def placement(step: Step, runtime: str | None, device: str | None) -> Placement:
         model = lowered(step)
     else:
         model = lower(graph, device=device, runtime=version)
-    return place(model.model, version, device, model.origins)
+    return place(model.model, version, device, model.origins, low_products=model.low_products)
