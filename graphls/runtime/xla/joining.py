@@ -24,6 +24,7 @@ JOINED = {
     "quantize": _QUOTIENTS,
     "reciprocal": _QUOTIENTS | _POWERS,
     "rsqrt": frozenset(("power", "reciprocal", "square")),
+    "scaled_matmul": _QUOTIENTS,
     "sqrt": frozenset(("power", "reciprocal", "square")),  # sqrt(x * x) is abs(x)
     "square": frozenset(("exp",)),
     "sub": frozenset(("sum",)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from itertools import chain, repeat, starmap
 from operator import attrgetter, itemgetter
@@ -30,6 +31,7 @@ from graphls.runtime.lowering.types import exchanged
 from graphls.runtime.xla.buffers import XlaBuffer
 from graphls.runtime.xla.crossing import cells_of, crossing_ends, spent_values
 from graphls.runtime.xla.failures import failure, out_of_range, remove_notes
+from graphls.runtime.xla.float8 import with_float8_products
 from graphls.runtime.xla.indices import IndexTests
 from graphls.runtime.xla.inputs import Inputs
 from graphls.runtime.xla.library import load_jax, require_own_process
@@ -57,9 +59,10 @@ class XlaPart(BoundStates):
     """
 
     def __init__(self, segment: Segment, context: PlanContext) -> None:
-        graph = self.graph = segment.graph
         self.segment, self.context = segment, context
-        self.jax, self.placement = load_jax(), Placement(graph, context.device, segment.stage)
+        self.jax, self.placement = load_jax(), Placement(segment.graph, context.device, segment.stage)
+        self.rewritten = with_float8_products(self.jax, segment.graph, self.placement.devices[0])
+        graph = self.graph = self.rewritten.graph
         self.parameters = {v.name: context.parameters[v.name] for v in graph.states}
         others = [s.graph for s in context.plan.segments if s.engine != segment.engine]
         self.on_host = {v.name for other in others for v in other.states}
@@ -207,7 +210,8 @@ class XlaPart(BoundStates):
 
     def kernels(self) -> list[FusedKernel]:
         """The kernels of the program, each with the nodes that XLA fused into it."""
-        return self.program.kernels()
+        kernels, origin = self.program.kernels(), self.rewritten.origin
+        return [replace(kernel, nodes=tuple(dict.fromkeys(map(origin, kernel.nodes)))) for kernel in kernels]
 
     def invalidate(self, reason: str) -> None:
         """Invalidate the states that this segment has written in place."""

@@ -1,0 +1,418 @@
+"""Products of float8 as such: which ones, the numbers of the interpreter, and what a placement says of them.
+
+No kernel of a card runs here: GemmFloat8 is a function of the model, with the meaning of the operator in ONNX Runtime's
+documentation, and XLA computes products of float8 on a CPU as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+import graphls
+from graphls import amp, nn
+from graphls.inspect.testing.samples import run
+from graphls.ir import Builder, DType, Graph, Type, Value, interpret, verify
+from graphls.ir.build import Names
+from graphls.ir.graph import walk
+from graphls.ir.types import bfloat16, float8_e4m3fn, float8_e5m2, float16, float32, type_of
+from graphls.runtime.low_products import low_products, multiplies_float8, with_scaled_products
+from graphls.runtime.lowering import Lowered, lower
+from graphls.runtime.onnxruntime.model import Model
+from graphls.runtime.onnxruntime.placement import place
+from tests.low_precision.steps import RECIPES, named
+
+RUNTIME = "1.31.1"
+RNG = np.random.default_rng(4)
+X = RNG.standard_normal((2, 8, 32)).astype(np.float32)
+LABELS = RNG.integers(0, 10, 16).astype(np.int32)
+
+
+def network(recipe: amp.Recipe, dtype: DType = float32) -> nn.Cell:
+    """Dense layers on a batch of rows, a bias among them, and a last one whose 10 columns 16 does not divide."""
+    graphls.set_seed(3)
+    net = nn.SequentialCell(nn.Dense(32, 48), nn.ReLU(), nn.Dense(48, 32, has_bias=False), nn.Dense(32, 10))
+    if dtype is not float32:
+        amp.auto_mixed_precision(net, "O2", dtype)
+    return amp.auto_mixed_precision(net, recipe)
+
+
+class Loss(nn.Cell):
+    def __init__(self, net: nn.Cell) -> None:
+        super().__init__()
+        self.net, self.loss = net, nn.SoftmaxCrossEntropyWithLogits(sparse=True, reduction="mean")
+
+    def construct(self, x: Any, labels: Any) -> Any:
+        return self.loss(self.net(x).astype(float32).reshape((16, 10)), labels)
+
+
+def trained(recipe: amp.Recipe, dtype: DType = float32, **options: Any) -> graphls.Compiled:
+    loss = Loss(network(recipe, dtype))
+    return graphls.compile(
+        nn.TrainOneStepCell(loss, nn.Momentum(loss.trainable_params(), 0.1, 0.9)), X, LABELS, **options
+    )
+
+
+def for_a_card(graph: Graph, is_right: Callable[[str, DType], bool] = lambda *_: True) -> Lowered:
+    lowered = lower(graph, device="cuda", runtime=RUNTIME, kernel_is_right=is_right)
+    onnx.checker.check_model(lowered.model, full_check=True)
+    return lowered
+
+
+def on_a_cpu(lowered: Lowered) -> Lowered:
+    """The model with GemmFloat8 as a function of its own: (A @ B.T) * scaleA * scaleB in float32."""
+    nodes = [
+        helper.make_node("Cast", ["A"], ["a"], to=1), helper.make_node("Cast", ["B"], ["b"], to=1),
+        helper.make_node("Gemm", ["a", "b"], ["y"], transB=1), helper.make_node("Mul", ["y", "scaleA"], ["ya"]),
+        helper.make_node("Mul", ["ya", "scaleB"], ["Y"]),
+    ]  # fmt: skip
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("test", 1)]
+    names, attributes = ["A", "B", "C", "scaleA", "scaleB"], ["transA", "transB", "dtype"]
+    lowered.model.functions.append(helper.make_function("test", "Gemm8", names, ["Y"], nodes, opsets[:1], attributes))
+    lowered.model.opset_import.append(opsets[1])
+    for node in native(lowered):
+        assert [a.i for a in sorted(node.attribute, key=lambda a: a.name)] == [1, 0, 1]
+        node.op_type, node.domain = "Gemm8", "test"
+    return lowered
+
+
+def native(lowered: Lowered) -> list[onnx.NodeProto]:
+    return [node for node in lowered.model.graph.node if node.op_type == "GemmFloat8"]
+
+
+def graph_of(build: Callable[..., Any], arrays: list[Any]) -> Graph:
+    values = tuple(Value(f"x{i}", type_of(array)) for i, array in enumerate(arrays))
+    e = Builder(Names({value.name for value in values}))
+    result = build(e, *values)
+    outputs = result if isinstance(result, tuple) else (result,)
+    return verify(Graph("products", values, (), tuple(e.nodes), (), outputs))
+
+
+def low(e: Builder, x: Value, dtype: DType = float8_e4m3fn, wide: DType = float32) -> Value:
+    """x after a quantization by one scale, in a wider dtype."""
+    block = (0,) * x.type.rank
+    scale = e.div(e.constant(100.0, float32), e.absolute_maximum(x, block=block))
+    quantized = e.quantize(x, scale, dtype=dtype, block=block)
+    return e.dequantize(quantized, e.div(e.constant(1.0, float32), scale), dtype=wide, block=block)
+
+
+def rewritten(graph: Graph) -> Graph:
+    return with_scaled_products(graph, {each.node: each.obstacle for each in low_products(graph)}).graph
+
+
+def drawn(*shape: int) -> Any:
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("pair", [(float8_e4m3fn, float8_e4m3fn), (float8_e5m2, float8_e4m3fn)], ids=str)
+@pytest.mark.parametrize("dtype", [float32, bfloat16, float16], ids=lambda dtype: dtype.long_name)
+@pytest.mark.parametrize("sizes", [(16, 64, 32), (7, 33, 10)], ids=str)
+@pytest.mark.parametrize("transposes", [(False, False), (True, False), (False, True), (True, True)], ids=str)
+def test_a_product_is_that_of_the_interpreter(
+    pair: tuple[DType, DType], dtype: DType, sizes: tuple[int, int, int], transposes: tuple[bool, bool]
+) -> None:
+    (rows, inner, columns), (first, second) = sizes, transposes
+
+    def build(e: Builder, x: Value, y: Value) -> Value:
+        a, b = low(e, x, pair[0], dtype), low(e, y, pair[1], dtype)
+        return e.cast(e.matmul(a, b, transpose_a=first, transpose_b=second), dtype=float32)
+
+    arrays = [drawn(rows, inner), drawn(inner, columns)]
+    arrays = [x.T.copy() if is_turned else x for x, is_turned in zip(arrays, transposes, strict=True)]
+    graph = graph_of(build, arrays)
+    lowered = for_a_card(graph)
+    assert len(native(lowered)) == 1
+    (expected,), (found,) = interpret(graph, arrays)[0], run(on_a_cpu(lowered), graph, arrays)
+    (own,) = interpret(rewritten(graph), arrays)[0]
+    # Operands of 16 bits are rounded after their scales, which a product of float8 is not.
+    error = {float32: 1e-6, bfloat16: 2e-2, float16: 2e-3}[dtype] * np.abs(expected).max()
+    np.testing.assert_allclose(found, expected, rtol=0, atol=error)
+    np.testing.assert_allclose(own, found, rtol=0, atol=1e-6 * np.abs(expected).max() if dtype is float32 else error)
+
+
+def test_what_moves_an_operand_moves_it_in_float8() -> None:
+    def build(e: Builder, x: Value, y: Value) -> tuple[Value, Value]:
+        a, b = low(e, x), low(e, y)
+        turned = e.transpose(a, permutation=(1, 0, 2))
+        return e.matmul(e.reshape(turned, shape=(64, 32)), b), e.matmul(turned, b)
+
+    arrays = [drawn(16, 4, 32), drawn(32, 48)]
+    graph = graph_of(build, arrays)
+    assert not named(rewritten(graph), "dequantize")
+    lowered = for_a_card(graph)
+    assert len(native(lowered)) == 2
+    for found, expected in zip(run(on_a_cpu(lowered), graph, arrays), interpret(graph, arrays)[0], strict=True):
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
+
+
+def test_a_bias_of_16_bits_is_added_before_the_rounding() -> None:
+    def build(e: Builder, x: Value, y: Value, bias: Value) -> Value:
+        a, b = low(e, x, wide=bfloat16), low(e, y, wide=bfloat16)
+        return e.cast(e.matmul_add(a, b, e.cast(bias, dtype=bfloat16)), dtype=float32)
+
+    arrays = [drawn(16, 32), drawn(32, 48), drawn(48)]
+    graph = graph_of(build, arrays)
+    own = rewritten(graph)
+    assert len(named(own, "scaled_matmul")) == 1 and not named(own, "matmul_add")
+    (expected,), (found,) = interpret(graph, arrays)[0], interpret(own, arrays)[0]
+    np.testing.assert_allclose(found, expected, rtol=0, atol=2e-2 * np.abs(expected).max())
+    (again,) = run(on_a_cpu(for_a_card(graph)), graph, arrays)
+    np.testing.assert_allclose(again, found, rtol=2**-7, atol=1e-5)
+
+
+def test_products_of_branches_read_float8_of_around() -> None:
+    text = """
+    graph @g(%x: f32[16,32], %y: f32[32,16], %s: f32[1,1], %c: bool[]) {
+      %p = quantize(%x, %s) {dtype=f8e4m3fn, block=[0, 0]} : f8e4m3fn[16,32]
+      %a = dequantize(%p, %s) {dtype=f32, block=[0, 0]} : f32[16,32]
+      %q = quantize(%y, %s) {dtype=f8e5m2, block=[0, 0]} : f8e5m2[32,16]
+      %b = dequantize(%q, %s) {dtype=f32, block=[0, 0]} : f32[32,16]
+      %z = cond(%c) : f32[16,16] region {
+        %m = matmul(%a, %b) : f32[16,16]
+        yield %m
+      } region {
+        %n = matmul(%b, %a) {transpose_a=true, transpose_b=true} : f32[16,16]
+        yield %n
+      }
+      return %z
+    }
+    """
+    graph = graphls.ir.parse(text)
+    own = rewritten(graph)
+    assert len(named(own, "scaled_matmul")) == 2 and not named(own, "dequantize")
+    arrays = [drawn(16, 32), drawn(32, 16), np.full((1, 1), 2.0, np.float32)]
+    for condition in (True, False):
+        (expected,), (found,) = (interpret(g, [*arrays, np.array(condition)])[0] for g in (graph, own))
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4)
+
+
+def test_a_nan_and_an_overflow_stay_ones() -> None:
+    """A scale that is not finite makes the product so, as loss scaling needs it."""
+    arrays = [drawn(16, 32), drawn(32, 16)]
+    graph = graph_of(lambda e, x, y: e.matmul(low(e, x), low(e, y)), arrays)
+    for number in (np.nan, np.inf):
+        arrays[0][3, 5] = number
+        for found in (run(on_a_cpu(for_a_card(graph)), graph, arrays)[0], interpret(rewritten(graph), arrays)[0][0]):
+            assert not np.isfinite(found[3]).any()
+
+
+@pytest.mark.parametrize("dtype", [float32, bfloat16], ids=lambda dtype: dtype.long_name)
+@pytest.mark.parametrize("recipe", ["delayed", "current"])
+def test_a_training_step_is_that_of_the_interpreter(recipe: str, dtype: DType) -> None:
+    step = trained(RECIPES[recipe], dtype)
+    graph = step.graph
+    lowered = for_a_card(graph)
+    assert len(native(lowered)) == 8
+    states = {name: parameter.asnumpy() for name, parameter in step.parameters.items()}
+    own = interpret(rewritten(graph), [X, LABELS], dict(states))
+    others = interpret(graph, [X, LABELS], dict(states))
+    np.testing.assert_allclose(own[0][0], others[0][0], rtol=1e-5 if dtype is float32 else 1e-2)
+    new = {write.state.name for write in graph.writes}
+    for name in new:
+        np.testing.assert_allclose(own[1][name], others[1][name], rtol=0, atol=1e-5 if dtype is float32 else 3e-2)
+
+
+def test_a_placement_says_which_products_are_native() -> None:
+    def build(e: Builder, x: Value, y: Value) -> tuple[Value, Value]:
+        a, b = low(e, x), low(e, y)
+        return e.matmul(e.reshape(a, shape=(32, 32)), e.reshape(b, shape=(32, 32))), e.matmul(a, b, transpose_b=True)
+
+    step = trained(RECIPES["current"])
+    placement = step.placement(RUNTIME, "cuda")
+    assert [product.is_native for product in placement.low_products] == [True] * 8
+    assert all(Path(__file__).name in product.line for product in placement.low_products)
+    assert str(placement).endswith("GemmFloat8 computes 8 of 8 products of low operands from float8.")
+    assert not placement.elsewhere and not placement.refused
+    lowered = for_a_card(graph_of(build, [drawn(2, 16, 32)] * 2))
+    mixed = place(lowered.model, RUNTIME, low_products=lowered.low_products)
+    assert [product.is_native for product in mixed.low_products] == [True, False]
+    assert str(mixed).endswith(
+        "GemmFloat8 computes 1 of 2 products of low operands from float8.\n"
+        "  1 in a wider dtype: a batch of products"
+    )
+
+
+@pytest.mark.parametrize(
+    ("recipe", "reason"), [("mx", "scales for blocks"), ("nvfp4", "operands of float4_e2m1fn and float4_e2m1fn")]
+)
+def test_a_placement_says_why_none_is_native(recipe: str, reason: str) -> None:
+    products = trained(RECIPES[recipe]).placement(RUNTIME, "cuda").low_products
+    assert len(products) == 8 and {product.reason for product in products} == {reason}
+
+
+def test_a_runtime_without_casts_to_float8_multiplies_wide() -> None:
+    placement = trained(RECIPES["current"]).placement("1.19.2", "cuda")
+    assert {product.reason for product in placement.low_products} == {"opset 18 has no Cast to float8"}
+
+
+def test_a_cpu_and_a_step_without_recipes_have_no_such_lines() -> None:
+    assert "GemmFloat8" not in str(trained(RECIPES["current"]).placement())
+    assert "GemmFloat8" not in str(graphls.compile(nn.Dense(16, 16), drawn(16, 16)).placement(RUNTIME, "cuda"))
+
+
+def test_two_gradients_batches_and_convolutions_are_wide() -> None:
+    def build(e: Builder, x: Value, y: Value, images: Value, kernels: Value) -> tuple[Value, ...]:
+        gradients = e.matmul(low(e, x, float8_e5m2), low(e, x, float8_e5m2), transpose_b=True)
+        batch = e.matmul(low(e, y), low(e, y), transpose_b=True)
+        return gradients, batch, e.convolution(low(e, images), low(e, kernels))
+
+    graph = graph_of(build, [drawn(16, 32), drawn(2, 16, 32), drawn(1, 16, 8, 8), drawn(16, 16, 3, 3)])
+    lowered = for_a_card(graph)
+    assert not native(lowered)
+    assert [*lowered.low_products.values()] == [
+        "operands of float8_e5m2 and float8_e5m2", "a batch of products", "no operator for a convolution"
+    ]  # fmt: skip
+
+
+def test_less_exact_sums_are_those_of_the_forward() -> None:
+    def is_right(operator: str, dtype: DType) -> bool:
+        return operator != "GemmFloat8" or dtype is float16
+
+    lowered = for_a_card(trained(RECIPES["current"]).graph, is_right)
+    phases = {bool(reason): set[str]() for reason in lowered.low_products.values()}
+    for node, reason in lowered.low_products.items():
+        phases[bool(reason)].add(node.phase)
+    assert phases == {False: {"forward"}, True: {"backward"}}
+    assert "its sums are less exact than those of float32" in lowered.low_products.values()
+    assert len(native(lowered)) == 3
+
+
+def test_a_card_whose_products_are_wrong_multiplies_wide() -> None:
+    lowered = for_a_card(trained(RECIPES["current"]).graph, lambda operator, dtype: operator != "GemmFloat8")
+    assert not native(lowered)
+    assert set(lowered.low_products.values()) <= {"GemmFloat8 gives other sums here"}
+
+
+def test_a_model_for_any_runtime_has_no_operator_of_one() -> None:
+    graph = trained(RECIPES["current"]).graph
+    assert not native(lower(graph, device="cuda", opset=21))
+    assert {node.domain for node in lower(graph, device="cuda", opset=21).model.graph.node} == {""}
+
+
+def test_operators_belong_to_nodes_of_the_step() -> None:
+    """So that a profile has their times, and an error the user's line."""
+    graph = trained(RECIPES["current"]).graph
+    lowered = for_a_card(graph)
+    assert set(lowered.origins.values()) <= set(walk(graph))
+    assert {lowered.origins[node.name].primitive.name for node in native(lowered)} == {"matmul"}
+
+
+def test_a_cache_entry_of_another_card_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = trained(RECIPES["current"]).graph
+    keys = []
+    for right in (True, False):
+        monkeypatch.setattr("graphls.runtime.onnxruntime.model.is_right", lambda *_, right=right, **__: right)
+        model = Model(graph, graphls.Cuda(), SimpleNamespace(__version__=RUNTIME))
+        keys.append(model._compiled_with())
+    assert keys[0] != keys[1]
+
+
+def product_of(a: Any, b: Any, scale_a: Any, scale_b: Any) -> Any:
+    return a.astype(np.float32) @ b.astype(np.float32).T * scale_a * scale_b
+
+
+def cut_off(digits: int) -> Callable[..., Any]:
+    """Products that keep so many digits of a sum behind each 32 terms."""
+
+    def multiply(a: Any, b: Any, scale_a: Any, scale_b: Any) -> Any:
+        total = np.zeros((len(a), len(b)), np.float32)
+        for start in range(0, a.shape[1], 32):
+            total += product_of(a[:, start : start + 32], b[:, start : start + 32], 1, 1)
+            fraction, exponent = np.frexp(total)
+            total = np.ldexp(np.trunc(fraction * 2**digits) / 2**digits, exponent).astype(np.float32)
+        return total * scale_a * scale_b
+
+    return multiply
+
+
+def refused(*operands: Any) -> Any:
+    raise RuntimeError("no kernel")
+
+
+@pytest.mark.parametrize(
+    ("multiply", "exact", "coarse"),
+    [
+        (product_of, True, True), (cut_off(14), False, True), (cut_off(8), False, False), (refused, False, False),
+        (lambda a, b, s, t: product_of(a, b, s, s), False, False),
+        (lambda a, b, s, t: product_of(np.nan_to_num(a.astype(np.float32)), b, s, t), False, False),
+        (lambda a, b, s, t: product_of(a, b[::-1], s, t), False, False),
+    ],
+    ids=["right", "14 digits", "8 digits", "refused", "one scale", "no nan", "other rows"],
+)  # fmt: skip
+def test_a_probe_sees_wrong_products(multiply: Callable[..., Any], exact: bool, coarse: bool) -> None:
+    with np.errstate(invalid="ignore"):
+        assert [multiplies_float8(multiply, dtype) for dtype in (float32, float16)] == [exact, coarse]
+
+
+@pytest.fixture
+def xla(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """The module that decides for XLA, with a CPU that has units for float8."""
+    pytest.importorskip("jax")
+    from graphls.runtime.xla import float8
+
+    monkeypatch.setattr(float8, "has_units", lambda device: True)
+    yield float8
+
+
+@pytest.mark.parametrize("recipe", ["delayed", "current"])
+def test_a_step_of_xla_multiplies_float8(recipe: str, xla: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    step = trained(RECIPES[recipe], engine="xla")
+    (part,) = step._session.parts
+    assert len(named(part.graph, "scaled_matmul")) == 8 and not named(part.graph, "dequantize")
+    found = [float(step(X, LABELS)) for _ in range(4)]
+    monkeypatch.setattr(xla, "has_units", lambda device: False)
+    other = trained(RECIPES[recipe], engine="xla")
+    assert not named(other._session.parts[0].graph, "scaled_matmul")
+    np.testing.assert_allclose(found, [float(other(X, LABELS)) for _ in range(4)], rtol=1e-3)
+
+
+def test_a_profile_of_xla_has_the_nodes_of_the_step(xla: Any) -> None:
+    step = trained(RECIPES["current"], engine="xla")
+    nodes = set(walk(step.graph))
+    kernels = [kernel for run in step.profile(X, LABELS, steps=2).runs for kernel in run.kernels]
+    assert {kernel.node for kernel in kernels if kernel.node} <= nodes
+    assert any(kernel.node and kernel.node.primitive.name == "matmul" for kernel in kernels)
+
+
+def test_what_a_card_of_xla_gets_wrong_is_multiplied_wide(xla: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(xla, "is_right", lambda jax, device: False)
+    assert not named(trained(RECIPES["current"], engine="xla")._session.parts[0].graph, "scaled_matmul")
+
+
+@pytest.mark.parametrize(
+    ("platform", "capability", "has"),
+    [("gpu", "9.0", True), ("gpu", "8.9", True), ("gpu", "12.0", True), ("gpu", "8.6", False), ("cpu", None, False),
+     ("gpu", "gfx942", False), ("tpu", "9.0", False)],
+)  # fmt: skip
+def test_cards_with_units_for_float8(platform: str, capability: str | None, has: bool) -> None:
+    pytest.importorskip("jax")
+    from graphls.runtime.xla.float8 import has_units
+
+    assert has_units(SimpleNamespace(platform=platform, compute_capability=capability)) is has
+
+
+@pytest.mark.parametrize(
+    ("types", "text"),
+    [
+        (("f32[2,3]", "f8e4m3fn[3,2]", "f32[]", "f32[]"), "one of which may be float8_e5m2, not f32[2,3]"),
+        (("f8e5m2[2,3]", "f8e5m2[3,2]", "f32[]", "f32[]"), "not f8e5m2[2,3] and f8e5m2[3,2]"),
+        (("f8e4m3fn[2,3]", "f8e4m3fn[3,2]", "f32[2]", "f32[]"), "A scale of scaled_matmul is one number"),
+        (("f8e4m3fn[2,3]", "f8e4m3fn[2,2]", "f32[]", "f32[]"), "the inner sizes 3 and 2 differ"),
+    ],
+)
+def test_wrong_operands_are_refused(types: tuple[str, ...], text: str) -> None:
+    kinds = [Type(*_parsed(kind)) for kind in types]
+    with pytest.raises(graphls.GraphlsError, match=text.replace("[", r"\[")):
+        graphls.ir.registry.lookup("scaled_matmul").result_types(tuple(kinds), {})
+
+
+def _parsed(text: str) -> tuple[DType, tuple[int, ...]]:
+    kind = graphls.ir.parse_type(text)
+    return kind.dtype, kind.shape
