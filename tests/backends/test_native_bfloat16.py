@@ -11,10 +11,11 @@ import pytest
 from graphls.inspect.testing.laws import SPECIAL
 from graphls.inspect.testing.samples import draw
 from graphls.ir import Builder, Graph, Value, registry, verify
-from graphls.ir.types import Type, bfloat16, float32
+from graphls.ir.types import Type, bfloat16, float32, type_of
 from graphls.primitives.emitter import Emitter
 from graphls.primitives.primitive import Array, FloatElementwise, Primitive, Sample, f32, sample
 from graphls.runtime.lowering import lower
+from graphls.runtime.lowering.types import exchanged
 from graphls.runtime.onnxruntime.kernel_search import element_types
 from graphls.runtime.onnxruntime.placement import place
 from tests.networks.agreement import same_bits
@@ -35,7 +36,7 @@ def narrow(primitive: Primitive, types: tuple[Type, ...], attrs: Any) -> Graph:
 
 def results(graph: Graph, arrays: list[Array], device: str, runtime: str) -> list[Array]:
     lowered = lower(graph, device=device, runtime=runtime)
-    feeds = dict(zip(lowered.inputs, arrays, strict=True))
+    feeds = {n: a.astype(exchanged(type_of(a)).dtype.numpy) for n, a in zip(lowered.inputs, arrays, strict=True)}
     for node, name in lowered.host:
         (feeds[name],) = node.primitive.evaluate(tuple(arrays), node.attrs, (node.output.type,))
     with np.errstate(all="ignore"):

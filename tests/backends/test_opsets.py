@@ -44,7 +44,8 @@ def newest_here() -> int:
 
 def meaning_of(model: onnx.ModelProto, opset: int) -> object:
     """What models have in common that compute the same, whatever opset they name."""
-    versions = tuple(onnx.defs.get_schema(node.op_type, opset).since_version for node in operators(model.graph.node))
+    nodes = (node for node in operators(model.graph.node) if not node.domain)
+    versions = tuple(onnx.defs.get_schema(node.op_type, opset).since_version for node in nodes)
     return versions, model.graph.SerializeToString(deterministic=True)
 
 

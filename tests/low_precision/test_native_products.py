@@ -1,7 +1,7 @@
 """Products of float8 as such: which ones, the numbers of the interpreter, and what a placement says of them.
 
-No kernel of a card runs here: GemmFloat8 is a function of the model, with the meaning of the operator in ONNX Runtime's
-documentation, and XLA computes products of float8 on a CPU as well.
+No kernel of a card runs here: GemmFloat8 is that of `tests/networks/kernels.py`, with the meaning that ONNX Runtime's
+documentation gives it, and XLA computes products of float8 on a CPU as well.
 """
 
 from __future__ import annotations
@@ -14,11 +14,9 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import helper
 
 import graphls
 from graphls import amp, nn
-from graphls.inspect.testing.samples import run
 from graphls.ir import Builder, DType, Graph, Type, Value, interpret, verify
 from graphls.ir.build import Names
 from graphls.ir.graph import walk
@@ -28,6 +26,7 @@ from graphls.runtime.lowering import Lowered, lower
 from graphls.runtime.onnxruntime.model import Model
 from graphls.runtime.onnxruntime.placement import place
 from tests.low_precision.steps import RECIPES, named
+from tests.networks.evaluator import EvaluatedStep, Evaluator
 
 RUNTIME = "1.31.1"
 RNG = np.random.default_rng(4)
@@ -66,21 +65,9 @@ def for_a_card(graph: Graph, is_right: Callable[[str, DType], bool] = lambda *_:
     return lowered
 
 
-def on_a_cpu(lowered: Lowered) -> Lowered:
-    """The model with GemmFloat8 as a function of its own: (A @ B.T) * scaleA * scaleB in float32."""
-    nodes = [
-        helper.make_node("Cast", ["A"], ["a"], to=1), helper.make_node("Cast", ["B"], ["b"], to=1),
-        helper.make_node("Gemm", ["a", "b"], ["y"], transB=1), helper.make_node("Mul", ["y", "scaleA"], ["ya"]),
-        helper.make_node("Mul", ["ya", "scaleB"], ["Y"]),
-    ]  # fmt: skip
-    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("test", 1)]
-    names, attributes = ["A", "B", "C", "scaleA", "scaleB"], ["transA", "transB", "dtype"]
-    lowered.model.functions.append(helper.make_function("test", "Gemm8", names, ["Y"], nodes, opsets[:1], attributes))
-    lowered.model.opset_import.append(opsets[1])
-    for node in native(lowered):
-        assert [a.i for a in sorted(node.attribute, key=lambda a: a.name)] == [1, 0, 1]
-        node.op_type, node.domain = "Gemm8", "test"
-    return lowered
+def results(lowered: Lowered, arrays: list[Any]) -> list[Any]:
+    """What a model gives by ONNX's reference evaluator, which rounds as a GPU does."""
+    return Evaluator(lowered.model).run(list(lowered.outputs), dict(zip(lowered.inputs, arrays, strict=True)))
 
 
 def native(lowered: Lowered) -> list[onnx.NodeProto]:
@@ -129,7 +116,7 @@ def test_a_product_is_that_of_the_interpreter(
     graph = graph_of(build, arrays)
     lowered = for_a_card(graph)
     assert len(native(lowered)) == 1
-    (expected,), (found,) = interpret(graph, arrays)[0], run(on_a_cpu(lowered), graph, arrays)
+    (expected,), (found,) = interpret(graph, arrays)[0], results(lowered, arrays)
     (own,) = interpret(rewritten(graph), arrays)[0]
     # Operands of 16 bits are rounded after their scales, which a product of float8 is not.
     error = {float32: 1e-6, bfloat16: 2e-2, float16: 2e-3}[dtype] * np.abs(expected).max()
@@ -148,7 +135,7 @@ def test_what_moves_an_operand_moves_it_in_float8() -> None:
     assert not named(rewritten(graph), "dequantize")
     lowered = for_a_card(graph)
     assert len(native(lowered)) == 2
-    for found, expected in zip(run(on_a_cpu(lowered), graph, arrays), interpret(graph, arrays)[0], strict=True):
+    for found, expected in zip(results(lowered, arrays), interpret(graph, arrays)[0], strict=True):
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
 
 
@@ -163,7 +150,7 @@ def test_a_bias_of_16_bits_is_added_before_the_rounding() -> None:
     assert len(named(own, "scaled_matmul")) == 1 and not named(own, "matmul_add")
     (expected,), (found,) = interpret(graph, arrays)[0], interpret(own, arrays)[0]
     np.testing.assert_allclose(found, expected, rtol=0, atol=2e-2 * np.abs(expected).max())
-    (again,) = run(on_a_cpu(for_a_card(graph)), graph, arrays)
+    (again,) = results(for_a_card(graph), arrays)
     np.testing.assert_allclose(again, found, rtol=2**-7, atol=1e-5)
 
 
@@ -199,7 +186,7 @@ def test_a_nan_and_an_overflow_stay_ones() -> None:
     graph = graph_of(lambda e, x, y: e.matmul(low(e, x), low(e, y)), arrays)
     for number in (np.nan, np.inf):
         arrays[0][3, 5] = number
-        for found in (run(on_a_cpu(for_a_card(graph)), graph, arrays)[0], interpret(rewritten(graph), arrays)[0][0]):
+        for found in (results(for_a_card(graph), arrays)[0], interpret(rewritten(graph), arrays)[0][0]):
             assert not np.isfinite(found[3]).any()
 
 
@@ -211,12 +198,15 @@ def test_a_training_step_is_that_of_the_interpreter(recipe: str, dtype: DType) -
     lowered = for_a_card(graph)
     assert len(native(lowered)) == 8
     states = {name: parameter.asnumpy() for name, parameter in step.parameters.items()}
-    own = interpret(rewritten(graph), [X, LABELS], dict(states))
-    others = interpret(graph, [X, LABELS], dict(states))
-    np.testing.assert_allclose(own[0][0], others[0][0], rtol=1e-5 if dtype is float32 else 1e-2)
-    new = {write.state.name for write in graph.writes}
-    for name in new:
-        np.testing.assert_allclose(own[1][name], others[1][name], rtol=0, atol=1e-5 if dtype is float32 else 3e-2)
+    on_a_card = EvaluatedStep(graph, lowered, states)
+    share = 1e-5 if dtype is float32 else 1e-2
+    for _ in range(3):
+        (loss,), others = interpret(graph, [X, LABELS], dict(states))
+        np.testing.assert_allclose(on_a_card(X, LABELS)[0], loss, rtol=share)
+        for name, array in others.items():
+            np.testing.assert_allclose(on_a_card.states[name], array, rtol=0, atol=share * max(1, abs(array).max()))
+        states.update(others)
+        on_a_card.states.update(others)
 
 
 def test_a_placement_says_which_products_are_native() -> None:

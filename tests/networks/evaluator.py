@@ -39,7 +39,8 @@ def to_nearest(operator: NodeProto, wide: Array, dtype: Any) -> Array:
 
 
 class Evaluator(ReferenceEvaluator):
-    """A model, or the body of an operator; `kinds` are the declared dtypes of its tensors."""
+    """A model, or the body of an operator; `kinds` are the declared dtypes of tensors, but of ONNX Runtime's operators.
+    """
 
     def __init__(self, proto: Any, **settings: Any) -> None:
         super().__init__(proto, **{**settings, "new_ops": KERNELS})
@@ -73,7 +74,7 @@ class Evaluator(ReferenceEvaluator):
         is_narrowing = operator.op_type == "Cast" and wide[0].dtype.kind == "f"
         found = wide if is_narrowing else compute(*wide)
         for name, array in zip(operator.output, found, strict=True):
-            yield name, self._rounded(operator, np.asarray(array, order="C"), self.kinds[name])
+            yield name, self._rounded(operator, np.asarray(array, order="C"), self.kinds.get(name, array.dtype))
 
     def _rounded(self, operator: NodeProto, array: Array, dtype: Any) -> Array:
         if dtype in HALVES and array.dtype.kind == "f":

@@ -117,4 +117,17 @@ class Softsign(OpRun):
         return (np.asarray(x / (1 + np.abs(x))),)
 
 
-KERNELS = [Scan, ConvTranspose, LogSoftmax, GatherElements, Pad, Sigmoid, Softsign]
+class GemmFloat8(OpRun):
+    """A @ B.T of two float8, times the scales, in float32: one of ONNX Runtime on CUDA."""
+
+    op_domain = "com.microsoft"
+
+    def _run(
+        self, a: Array, b: Array, c: None, scale_a: Array, scale_b: Array, *, transA: int, transB: int, dtype: int
+    ) -> tuple[Array, ...]:
+        assert (c, transA, transB, dtype) == (None, 0, 1, 1)
+        assert not any(size % 16 for size in (*a.shape, *b.shape)) and scale_a.shape == scale_b.shape == (1,)
+        return (a.astype(np.float32) @ b.astype(np.float32).T * scale_a * scale_b,)
+
+
+KERNELS = [Scan, ConvTranspose, LogSoftmax, GatherElements, Pad, Sigmoid, Softsign, GemmFloat8]
