@@ -21,6 +21,7 @@ from graphls.step.calling.cache import cache_of
 from graphls.step.shards import stated_layout
 from graphls.train.callbacks.callback import CallbackManager, InternalCallbackParam, RunContext, callback_list
 from graphls.train.evaluation import Evaluation, evaluation_of
+from graphls.train.explanations import agree_on_explanations
 from graphls.train.feeding import Feed, first_row, steps_of_epoch
 from graphls.train.ranks import agree_on_writers
 from graphls.train.runner import ModeSwitch, Training, TrainRunner
@@ -297,11 +298,12 @@ class Model:
         count = -1 if sink_size > 0 else len(epochs)
         manager = None if state.dataset_sink_mode else self._updated_manager
         agree_on_writers(state.list_callback)
+        explanations = agree_on_explanations(state.list_callback)
         with (
             CallbackManager(callbacks) as hooks,
             Feed(state.train_dataset, "train_dataset", self._columns, count, self._network) as feed,
         ):
-            Training(self._runner, hooks, state, manager, after_epoch).run(epochs, feed, sink_size)
+            Training(self._runner, hooks, state, manager, after_epoch, explanations).run(epochs, feed, sink_size)
 
     def _evaluator_in_fit(
         self, evaluation: Evaluation, state: InternalCallbackParam, sink_mode: bool

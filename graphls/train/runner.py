@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain, groupby, islice
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -28,6 +29,7 @@ from graphls.step.calling.cache import CompileCache, cache_of
 from graphls.step.repeated import RepeatedStep, host_random_nodes
 from graphls.step.step import Compiled
 from graphls.train.callbacks.callback import CallbackManager, InternalCallbackParam, RunContext, is_flag
+from graphls.train.explanations import JointExplanations
 from graphls.train.feeding import NO_DATA, Feed, tensors_of
 from graphls.train.flow import Row
 from graphls.train.skips import SkippedSteps
@@ -184,17 +186,17 @@ class TrainRunner:
         accumulation = getattr(self.network, "accumulation", None)
         return not isinstance(accumulation, AccumulatedGradients) or not int(accumulation.accumulation_step.asnumpy())
 
-    def explain_precision(self) -> Any:
+    def explain_precision(self, with_others: bool = False) -> Any:
         """What the last step lost in low dtypes, on the states after it.
 
-        None where it rounds no tensor to one, and where it takes other ranks, which may not explain it.
+        None where it rounds no tensor to one, and where it takes other ranks, unless these explain it `with_others`.
         """
         row = self._last
         step = None if row is None else self.find(row)
         if row is None or step is None or not step.rounds_tensors:
             return None
-        is_alone = not any(node.primitive.is_collective for node in walk(step.graph))
-        return step.explain_precision(*row) if is_alone else None
+        takes_others = any(node.primitive.is_collective for node in walk(step.graph))
+        return None if takes_others and not with_others else step.explain_precision(*row)
 
     def run(self, row: Row) -> Any:
         """Run one step; the outputs are not read."""
@@ -268,7 +270,7 @@ class Training:
     """One run of `Model.train`: epochs of steps, with the hooks around each.
 
     `state` is the state that callbacks see, `manager` a loss-scale manager that is updated after each step, and
-    `after_epoch` is called before the hooks of an epoch's end.
+    `after_epoch` is called before the hooks of an epoch's end. `explanations` are those of all ranks.
     """
 
     runner: TrainRunner
@@ -276,6 +278,7 @@ class Training:
     state: InternalCallbackParam
     manager: LossScaleManager | None
     after_epoch: Callable[[Training], None]
+    explanations: JointExplanations = field(default_factory=JointExplanations)
 
     def __post_init__(self) -> None:
         self.context = RunContext(self.state)
@@ -318,7 +321,7 @@ class Training:
             state.net_outputs = self.runner.run(row)
             if self.manager is not None and self.runner.has_updated():
                 self.manager.update_loss_scale(bool(np.all(state.net_outputs[1].asnumpy())))
-            callbacks.on_train_step_end(context)
+            self._end_step()
             if context.get_stop_requested():
                 break
         if row is None:
@@ -334,7 +337,12 @@ class Training:
             state.cur_step_num += count
         if state.cur_step_num == before:
             raise GraphValueError(NO_DATA)
+        self._end_step()
+
+    def _end_step(self) -> None:
         self.callbacks.on_train_step_end(self.context)
+        explain = partial(self.runner.explain_precision, with_others=True)
+        self.explanations.after_step(self.state.cur_step_num, explain)
 
     def _remaining_steps(self) -> int:
         """The number of steps that remain in the running epoch."""

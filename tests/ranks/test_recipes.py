@@ -86,7 +86,36 @@ OF_THIS_STEP = """
         print(RANK, len(communications), [len(n.inputs) for n in communications])
 """
 
-TWO_RANKS = {"recipes": PROGRAM, "recipes_of_this_step": OF_THIS_STEP}
+REPORTED = """
+    from graphls import dataset, train
+
+    set_auto_parallel_context(parallel_mode="data_parallel", gradients_mean=True)
+    random = np.random.default_rng(0)
+    ROWS = [(x, x[:4].copy()) for x in random.normal(size=(32, 24)).astype(np.float32)]
+
+    def trained(reports, sink=False):
+        gl.set_seed(3)
+        data = dataset.GeneratorDataset(ROWS, ["x", "y"], shuffle=False, num_shards=SIZE, shard_id=RANK).batch(4)
+        net = gl.amp.auto_mixed_precision(nn.Dense(24, 4), gl.amp.CurrentScaling())
+        model = train.Model(net, nn.MSELoss(), nn.SGD(net.trainable_params(), 0.1))
+        for _ in range(2):
+            model.train(2, data, callbacks=reports, dataset_sink_mode=sink)
+        return net.weight.asnumpy().tobytes()
+
+    plain = trained([])
+    own = [train.RunReport(f"run_{RANK}", precision_every=3, refresh=1000)] if RANK == 0 else []
+    assert trained(own) == plain
+    others = [train.RunReport(f"other_{RANK}_{n}", precision_every=4 + RANK * n, refresh=1000) for n in range(2)]
+    assert trained(others) == plain
+    (sunk,) = [train.RunReport(f"sunk_{RANK}", precision_every=1, refresh=1000)]
+    trained([sunk], sink=True)
+    reports = [*own, *others, sunk]
+    steps = [sorted({n for points in r.record.precision.values() for n, _ in points}) for r in reports]
+    page = all("Precision at step" in Path(f"{r.directory}/index.html").read_text() for r in reports)
+    print(RANK, page, steps)
+"""
+
+TWO_RANKS = {"recipes": PROGRAM, "recipes_of_this_step": OF_THIS_STEP, "reports_of_recipes": REPORTED}
 
 
 @needs_ranks
@@ -103,3 +132,11 @@ def test_maxima_of_this_step_are_those_of_all_ranks(two_ranks: Ran) -> None:
     """Losses and scales are those of one process, also by a form of one's own; a layer communicates twice in a step."""
     sizes = "[1, 1, 1, 1]", "[1, 1, 1, 1]", "[1, 1, 3, 3]"
     assert two_ranks.found["recipes_of_this_step"] == [f"{rank} 4 {size}" for rank in (0, 1) for size in sizes]
+
+
+@needs_ranks
+def test_reports_of_some_ranks_show_precision(two_ranks: Ran) -> None:
+    """All ranks explain the steps that a report of any of them asks for, also where calls have many steps."""
+    sunk = "[4, 8]"
+    first, second = f"[[3, 6], [4, 8], [4, 8], {sunk}]", f"[[4, 8], [5], {sunk}]"
+    assert two_ranks.found["reports_of_recipes"] == [f"0 True {first}", f"1 True {second}"]

@@ -17,6 +17,7 @@ from graphls import nn
 from graphls.base.text.charts import MOST_POINTS, Axis, Line, chart, downsampled
 from graphls.dataset import NumpySlicesDataset
 from graphls.train import CheckpointConfig, Model, ModelCheckpoint, RunReport
+from graphls.train.explanations import Schedule
 from graphls.train.run_page import RunRecord, load_record
 
 
@@ -284,3 +285,11 @@ def test_precision_can_be_left_out_and_costs_nothing_without_low_tensors(tmp_pat
         assert not report.record.precision and "Precision" not in report.close().read_text(encoding="utf-8")
     with pytest.raises(graphls.GraphlsError, match="precision_every"):
         RunReport(tmp_path, precision_every=-1)
+
+
+def test_schedules_of_explanations() -> None:
+    schedule = Schedule(3)
+    assert [step for step in range(1, 9) if schedule.is_due(step)] == [3, 6]
+    assert [step for step in range(1, 9) if schedule.is_due(step)] == [3, 6], "a run that begins again"
+    assert [step for step in (8, 16, 17, 18) if schedule.is_due(step)] == [16, 18], "calls with many steps"
+    assert not any(map(Schedule(0).is_due, range(9)))

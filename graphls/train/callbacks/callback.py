@@ -162,9 +162,9 @@ class InternalCallbackParam(dict[str, Any]):
     `completed_steps` (a function that counts, also while a step runs, those that are complete), `data_flow` (a function
     that returns the rows that steps took, and the seconds in which they waited for data, and data for them),
     `explain_precision` (a function that explains the last step as `step.explain_precision` does, or returns None where
-    it rounds no tensor to a low dtype), `last_save_ckpt_step`, `latest_ckpt_file`, `loss_scale_mananger` (spelt so)
-    and, in `Model.fit`, `eval_results`. In evaluation: `eval_network`, `valid_dataset` and, at its end, `metrics`. A
-    missing attribute raises GraphAttributeError.
+    it rounds no tensor to a low dtype or communicates with other ranks), `last_save_ckpt_step`, `latest_ckpt_file`,
+    `loss_scale_mananger` (spelt so) and, in `Model.fit`, `eval_results`. In evaluation: `eval_network`, `valid_dataset`
+    and, at its end, `metrics`. A missing attribute raises GraphAttributeError.
     """
 
     def __getattr__(self, name: str) -> Any:

@@ -18,6 +18,7 @@ from graphls.base.reporting import checked, warn
 from graphls.frontend.tensors.parameter import Parameter
 from graphls.train.callbacks import callback
 from graphls.train.callbacks.callback import Callback, InternalCallbackParam, RunContext
+from graphls.train.explanations import Schedule
 from graphls.train.flow import FlowCounts
 from graphls.train.run_page import RunPage, RunRecord, load_record
 
@@ -49,7 +50,8 @@ class RunReport(Callback):
     time of each step, of its waiting for data and of data's waiting for it, and the memory of the process. It needs no
     network, and reloads itself while the run continues. Where a recipe rounds tensors to 8 bits or 4, every
     `precision_every`-th step is explained as by `step.explain_precision`, and the page shows the last explanation and
-    the ratio of signal to noise of the worst tensors over the run; 0 leaves that out. `compare` are directories of
+    the ratio of signal to noise of the worst tensors over the run; 0 leaves that out. Ranks that train together do so
+    together, also those without a report, each with its own rows. `compare` are directories of
     other reports, drawn dashed. The results of every `every`-th step are read; the page is written every `refresh`
     seconds at most, and at the end of each epoch. Where a run resumes from a checkpoint, the earlier numbers are
     retained. In a loop of your own, call `add` after each step and `close` at the end. A notebook shows the report as
@@ -82,7 +84,7 @@ class RunReport(Callback):
         self.every = positive_int("RunReport", "every", every)
         self.refresh = not_negative("RunReport", "refresh", refresh)
         self.precision_every = not_negative_int("RunReport", "precision_every", precision_every)
-        self._explained, self._precision_title = 0, ""
+        self._schedule, self._precision_title = Schedule(self.precision_every), ""
         if title is not None and not isinstance(title, str):
             raise GraphTypeError(f"For 'RunReport', the 'title' must be a string, but got {title!r}.")
         self.record = RunRecord()
@@ -193,11 +195,10 @@ class RunReport(Callback):
         self.close()
 
     def _explain(self, state: InternalCallbackParam) -> None:
-        """Explain the precision of the last step, where as many steps as that takes have run since."""
+        """Explain the precision of the last step where it is time for it; ranks do so together, behind their hooks."""
         step = state.cur_step_num
-        if not self.precision_every or step // self.precision_every == self._explained // self.precision_every:
+        if self._schedule.is_joint or not self._schedule.is_due(step):
             return
-        self._explained = step
         explanation = state.explain_precision() if "explain_precision" in state else None
         if explanation is not None:
             self.explained(explanation, step)
