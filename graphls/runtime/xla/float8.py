@@ -20,8 +20,10 @@ FIRST_CARD = (8, 9)
 
 def with_float8_products(jax: Any, graph: Graph, device: Any) -> Rewritten:
     """The graph for a device, which multiplies float8 as such if it has units for it."""
+    if not has_units(device):
+        return Rewritten(graph)
     reasons = {product.node: product.obstacle for product in low_products(graph)}
-    is_native = not all(reasons.values()) and has_units(device) and is_right(jax, device)
+    is_native = not all(reasons.values()) and is_right(jax, device)
     return with_scaled_products(graph, reasons) if is_native else Rewritten(graph)
 
 
