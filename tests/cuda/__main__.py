@@ -27,6 +27,7 @@ FOLDERS = (
     *("test_wrong_uses.py", "test_fifty_wrong_uses.py", "test_states_of_modules.py"),
 )
 """What of the suite runs steps; the rest is about text, files and pictures, and the same without a card."""
+CHECKS = ("card", "float8", "kernels", "numbers", "placement", "scripts")
 
 
 @dataclass(frozen=True)
@@ -41,13 +42,10 @@ class Stage:
 
 def stages(only: str) -> list[Stage]:
     """What runs, in order."""
+    checks = (f"tests/cuda/test_{name}.py" for name in CHECKS)
     suite = ("-p", "tests.cuda.forced", *(f"tests/{folder}" for folder in FOLDERS))
     found = [
-        Stage(
-            "checks",
-            tuple(f"tests/cuda/test_{name}.py" for name in ("card", "kernels", "numbers", "placement", "scripts")),
-            0.45,
-        ),
+        Stage("checks", tuple(checks), 0.45),
         Stage("times", ("tests/cuda/test_speed.py",), 0.45, spreads=False),
         Stage("suite", suite, 1.0),
     ]
