@@ -49,7 +49,7 @@ class LowProduct:
         kinds = tuple(kind.dtype for kind in self.operands)
         if kinds not in PAIRS:
             return f"operands of {' and '.join(kind.long_name for kind in kinds)}"
-        return "" if all(map(_has_one_scale, self.makers)) else "scales for blocks"
+        return "" if all(map(_has_one_scale, self.makers)) else "scales for blocks, or of low dtypes"
 
 
 def low_products(graph: Graph) -> Iterator[LowProduct]:
@@ -113,7 +113,8 @@ def multiplies_float8(multiply: Callable[..., Array], dtype: DType) -> bool:
 
 
 def _has_one_scale(dequantize: Node) -> bool:
-    return Blocks(dequantize.output.type.shape, dequantize.attrs["block"]).is_one
+    blocks = Blocks(dequantize.output.type.shape, dequantize.attrs["block"])
+    return blocks.is_one and dequantize.inputs[1].type.dtype.is_float
 
 
 class _Scaled(TracedRewriter):
