@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from graphls.distributed.shards import BLOCK
 from graphls.frontend.tensors.parameter import Parameter
 from graphls.frontend.tensors.tensor import Tensor
 from graphls.ir.types import float32
@@ -13,7 +14,7 @@ from graphls.ops.arrays.shapes import reshape
 from graphls.ops.math.elementwise import cast
 from graphls.ops.operands import apply, state_of
 from graphls.ops.state import assign
-from graphls.primitives.blockwise import BLOCK, dynamic_map
+from graphls.primitives.blockwise import dynamic_map
 
 LEAST = 4096
 """The number of elements from which on a state is stored in 8 bits, `min_8bit_size` of bitsandbytes."""

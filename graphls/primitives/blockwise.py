@@ -15,14 +15,13 @@ from typing import Any
 import numpy as np
 
 from graphls.base.errors import GraphTypeError, GraphValueError
+from graphls.distributed.shards import BLOCK
 from graphls.ir.types import Type, float32, int16, int32, uint8
 from graphls.primitives.emitter import Emitter
 from graphls.primitives.namespaces import IN_BOUNDS, namespace
 from graphls.primitives.primitive import Array, Primitive, f32, no_gradient, of, require_float, sample
 from graphls.primitives.shape import reshaped
 
-BLOCK = 256
-"""The number of elements with one maximum."""
 RANGE = (2.0**-119, 2.0**126)
 """The range of maxima whose reciprocal, and FINE times it, no engine takes for 0 or infinite."""
 ZERO = 127

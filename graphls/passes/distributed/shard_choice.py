@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from graphls.distributed.shards import shard_size
+from graphls.distributed.shards import BLOCK, shard_size
 from graphls.distributed.world import WORLD
 from graphls.ir.graph import Graph, Node, Value, inside, uses, walk
 from graphls.ir.reachability import dependencies
-from graphls.primitives.blockwise import BLOCK, DequantizeBlockwise, QuantizeBlockwise
+from graphls.primitives.blockwise import DequantizeBlockwise, QuantizeBlockwise
 from graphls.primitives.cast import Cast
 from graphls.primitives.collectives import AllGather, AllReduce, Broadcast
 from graphls.primitives.control import Depend, Shard, StopGradient
