@@ -6,7 +6,7 @@ documentation gives it, and XLA computes products of float8 on a CPU as well.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -30,14 +30,14 @@ from tests.networks.evaluator import EvaluatedStep, Evaluator
 
 RUNTIME = "1.31.1"
 RNG = np.random.default_rng(4)
-X = RNG.standard_normal((2, 8, 32)).astype(np.float32)
-LABELS = RNG.integers(0, 10, 16).astype(np.int32)
+X = RNG.standard_normal((4, 16, 64)).astype(np.float32)
+LABELS = RNG.integers(0, 10, 64).astype(np.int32)
 
 
 def network(recipe: amp.Recipe, dtype: DType = float32) -> nn.Cell:
     """Dense layers on a batch of rows, a bias among them, and a last one whose 10 columns 16 does not divide."""
     graphls.set_seed(3)
-    net = nn.SequentialCell(nn.Dense(32, 48), nn.ReLU(), nn.Dense(48, 32, has_bias=False), nn.Dense(32, 10))
+    net = nn.SequentialCell(nn.Dense(64, 96), nn.ReLU(), nn.Dense(96, 64, has_bias=False), nn.Dense(64, 10))
     if dtype is not float32:
         amp.auto_mixed_precision(net, "O2", dtype)
     return amp.auto_mixed_precision(net, recipe)
@@ -49,7 +49,7 @@ class Loss(nn.Cell):
         self.net, self.loss = net, nn.SoftmaxCrossEntropyWithLogits(sparse=True, reduction="mean")
 
     def construct(self, x: Any, labels: Any) -> Any:
-        return self.loss(self.net(x).astype(float32).reshape((16, 10)), labels)
+        return self.loss(self.net(x).astype(float32).reshape((64, 10)), labels)
 
 
 def trained(recipe: amp.Recipe, dtype: DType = float32, **options: Any) -> graphls.Compiled:
@@ -91,7 +91,9 @@ def low(e: Builder, x: Value, dtype: DType = float8_e4m3fn, wide: DType = float3
 
 
 def rewritten(graph: Graph) -> Graph:
-    return with_scaled_products(graph, {each.node: each.obstacle for each in low_products(graph)}).graph
+    """The graph of a card that multiplies all low operands for which there is an operator."""
+    native = (each for each in low_products(graph) if not each.obstacle or not each.obstacle_of_blocks)
+    return with_scaled_products(graph, native).graph
 
 
 def drawn(*shape: int) -> Any:
@@ -205,7 +207,8 @@ def test_a_training_step_is_that_of_the_interpreter(recipe: str, dtype: DType) -
         (loss,), others = interpret(graph, [X, LABELS], dict(states))
         np.testing.assert_allclose(on_a_card(X, LABELS)[0], loss, rtol=share)
         for name, array in others.items():
-            np.testing.assert_allclose(on_a_card.states[name], array, rtol=0, atol=share * max(1, abs(array).max()))
+            # A sum in another order may be rounded to the other neighbour, which is 25 % away in float8_e5m2.
+            assert np.linalg.norm(on_a_card.states[name] - array) <= 0.05 * np.linalg.norm(array), name
         states.update(others)
         on_a_card.states.update(others)
 
@@ -230,13 +233,10 @@ def test_a_placement_says_which_products_are_native() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("recipe", "reason"),
-    [("mx", "scales for blocks, or of low dtypes"), ("nvfp4", "operands of float4_e2m1fn and float4_e2m1fn")],
-)
-def test_a_placement_says_why_none_is_native(recipe: str, reason: str) -> None:
+@pytest.mark.parametrize("recipe", ["mx", "nvfp4", "block"])
+def test_a_placement_says_why_none_is_native(recipe: str) -> None:
     products = trained(RECIPES[recipe]).placement(RUNTIME, "cuda").low_products
-    assert len(products) == 8 and {product.reason for product in products} == {reason}
+    assert len(products) == 8 and {product.reason for product in products} == {"scales for blocks, or of low dtypes"}
 
 
 def test_a_runtime_without_casts_to_float8_multiplies_wide() -> None:
@@ -247,6 +247,48 @@ def test_a_runtime_without_casts_to_float8_multiplies_wide() -> None:
 def test_a_cpu_and_a_step_without_recipes_have_no_such_lines() -> None:
     assert "GemmFloat8" not in str(trained(RECIPES["current"]).placement())
     assert "GemmFloat8" not in str(graphls.compile(nn.Dense(16, 16), drawn(16, 16)).placement(RUNTIME, "cuda"))
+
+
+@pytest.mark.parametrize("recipe", [amp.MXFP8(), amp.NVFP4(), amp.NVFP4(False, False)], ids=["mx", "nvfp4", "plain"])
+def test_products_of_blocks_are_those_of_the_interpreter(recipe: amp.Recipe) -> None:
+    """The operands are the same numbers, of which no rounding is left out: bits differ by the order of sums alone."""
+    net = amp.auto_mixed_precision(nn.Dense(64, 32), recipe)
+    loss, inputs = nn.WithLossCell(net, nn.MSELoss()), [drawn(64, 64), drawn(64, 32)]
+    step = graphls.compile(nn.TrainOneStepCell(loss, nn.SGD(net.trainable_params(), 0.1)), *inputs)
+    graph = step.graph
+    own = rewritten(graph)
+    assert len(named(own, "scaled_matmul")) == len([*low_products(graph)]) == 2
+    states = {name: parameter.asnumpy() for name, parameter in step.parameters.items()}
+    found, expected = (interpret(g, inputs, dict(states)) for g in (own, graph))
+    np.testing.assert_allclose(found[0][0], expected[0][0], rtol=1e-6)
+    for name, array in expected[1].items():
+        np.testing.assert_allclose(found[1][name], array, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("shape", "block", "reason"),
+    [((32, 64), (1, 32), ""), ((32, 64), (16, 32), ""), ((24, 64), (16, 32), "no"), ((32, 48), (1, 32), "no"),
+     ((32, 64), (1, 16), "no"), ((32, 64), (1, 0), "no"), ((32, 32), (1, 0), "no"), ((32, 64), (0, 32), "")],
+    ids=str,
+)  # fmt: skip
+def test_blocks_that_cards_multiply(shape: tuple[int, int], block: tuple[int, int], reason: str) -> None:
+    """Those of 32 along the summed axis, for any number of rows that all have as many."""
+
+    def build(e: Builder, x: Value, y: Value) -> Value:
+        operands = []
+        for value, own in ((x, block), (y, (1, 32) if shape[1] % 32 == 0 else (1, 48))):
+            power = e.shared_power(e.absolute_maximum(value, block=own), largest=448.0, rounds_up=True)
+            scale = e.div(e.constant(1.0, float32), e.cast(power, dtype=float32))
+            low = e.quantize(value, scale, dtype=float8_e4m3fn, block=own)
+            operands.append(e.dequantize(low, power, dtype=float32, block=own))
+        return e.matmul(*operands, transpose_b=True)
+
+    arrays = [drawn(*shape), drawn(16, shape[1])]
+    graph = graph_of(build, arrays)
+    (product,) = low_products(graph)
+    assert product.obstacle_of_blocks == (reason and "no blocks of MXFP8 or NVFP4")
+    (found,), (expected,) = (interpret(g, arrays)[0] for g in (rewritten(graph), graph))
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
 
 
 def test_two_gradients_batches_and_convolutions_are_wide() -> None:
@@ -355,25 +397,41 @@ def test_a_probe_sees_wrong_products(multiply: Callable[..., Any], exact: bool, 
 
 
 @pytest.fixture
-def xla(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """The module that decides for XLA, with a CPU that has units for float8."""
+def xla(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The module that decides for XLA, with a CPU that has units for blocks."""
     pytest.importorskip("jax")
-    from graphls.runtime.xla import float8
+    from graphls.runtime.xla import low_products
 
-    monkeypatch.setattr(float8, "has_units", lambda device: True)
-    yield float8
+    monkeypatch.setattr(low_products, "capability", lambda device: (10, 0))
+    return low_products
 
 
-@pytest.mark.parametrize("recipe", ["delayed", "current"])
-def test_a_step_of_xla_multiplies_float8(recipe: str, xla: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    step = trained(RECIPES[recipe], engine="xla")
+@pytest.mark.parametrize(
+    ("recipe", "native", "dtype"),
+    [("delayed", 8, float32), ("current", 8, bfloat16), ("mx", 7, float32), ("nvfp4", 7, bfloat16)],
+)
+def test_a_step_of_xla_multiplies_low_operands(
+    recipe: str, native: int, dtype: DType, xla: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = trained(RECIPES[recipe], dtype, engine="xla")
     (part,) = step._session.parts
-    assert len(named(part.graph, "scaled_matmul")) == 8 and not named(part.graph, "dequantize")
+    assert len(named(part.graph, "scaled_matmul")) == native
     found = [float(step(X, LABELS)) for _ in range(4)]
-    monkeypatch.setattr(xla, "has_units", lambda device: False)
-    other = trained(RECIPES[recipe], engine="xla")
+    monkeypatch.setattr(xla, "capability", lambda device: (8, 6))
+    other = trained(RECIPES[recipe], dtype, engine="xla")
     assert not named(other._session.parts[0].graph, "scaled_matmul")
-    np.testing.assert_allclose(found, [float(other(X, LABELS)) for _ in range(4)], rtol=1e-3)
+    expected = [float(other(X, LABELS)) for _ in range(4)]
+    np.testing.assert_allclose(found, expected, rtol=1e-3 if dtype is float32 else 1e-2)
+
+
+def test_what_cards_without_units_multiply_is_wide(xla: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    jax = pytest.importorskip("jax")
+    graphs = {recipe: trained(RECIPES[recipe]).graph for recipe in ("current", "mx", "block")}
+    for card, native in (((8, 6), {}), ((9, 0), {"current": 8}), ((10, 0), {"current": 8, "mx": 7})):
+        monkeypatch.setattr(xla, "capability", lambda device, card=card: card)
+        for recipe, graph in graphs.items():
+            own = xla.with_low_products(jax, graph, jax.devices("cpu")[0]).graph
+            assert len(named(own, "scaled_matmul")) == native.get(recipe, 0)
 
 
 def test_a_profile_of_xla_has_the_nodes_of_the_step(xla: Any) -> None:
@@ -386,28 +444,49 @@ def test_a_profile_of_xla_has_the_nodes_of_the_step(xla: Any) -> None:
 
 def test_what_a_card_of_xla_gets_wrong_is_multiplied_wide(xla: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(xla, "is_right", lambda jax, device: False)
-    assert not named(trained(RECIPES["current"], engine="xla")._session.parts[0].graph, "scaled_matmul")
+    monkeypatch.setattr(xla, "are_blocks_right", lambda jax, device: False)
+    for recipe in ("current", "mx"):
+        graph = trained(RECIPES[recipe]).graph
+        assert xla.with_low_products(None, graph, None).graph is graph
+
+
+def test_a_probe_sees_wrong_products_of_blocks(xla: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    import jax
+
+    product = xla._product
+    device = jax.devices("cpu")[0]
+    assert xla.are_blocks_right.__wrapped__(jax, device)
+    monkeypatch.setattr(xla, "_product", lambda *operands: np.nan_to_num(product(*operands)))
+    assert not xla.are_blocks_right.__wrapped__(jax, device)
+    monkeypatch.setattr(xla, "_product", lambda *operands: 1.001 * product(*operands))
+    assert not xla.are_blocks_right.__wrapped__(jax, device)
+    monkeypatch.setattr(xla, "_product", lambda *_: refused())
+    assert not xla.are_blocks_right.__wrapped__(jax, device)
 
 
 @pytest.mark.parametrize(
-    ("platform", "capability", "has"),
-    [("gpu", "9.0", True), ("gpu", "8.9", True), ("gpu", "12.0", True), ("gpu", "8.6", False), ("cpu", None, False),
-     ("gpu", "gfx942", False), ("tpu", "9.0", False)],
+    ("platform", "text", "expected"),
+    [("gpu", "9.0", (9, 0)), ("gpu", "8.9", (8, 9)), ("gpu", "12.0", (12, 0)), ("cpu", None, (0, 0)),
+     ("gpu", "gfx942", (0, 0)), ("tpu", "9.0", (0, 0))],
 )  # fmt: skip
-def test_cards_with_units_for_float8(platform: str, capability: str | None, has: bool) -> None:
+def test_compute_capabilities(platform: str, text: str | None, expected: tuple[int, int]) -> None:
     pytest.importorskip("jax")
-    from graphls.runtime.xla.float8 import has_units
+    from graphls.runtime.xla.low_products import capability
 
-    assert has_units(SimpleNamespace(platform=platform, compute_capability=capability)) is has
+    assert capability(SimpleNamespace(platform=platform, compute_capability=text)) == expected
 
 
 @pytest.mark.parametrize(
     ("types", "text"),
     [
-        (("f32[2,3]", "f8e4m3fn[3,2]", "f32[]", "f32[]"), "one of which may be float8_e5m2, not f32[2,3]"),
+        (("f32[2,3]", "f8e4m3fn[3,2]", "f32[]", "f32[]"), "of which one may be float8_e5m2, not f32[2,3]"),
         (("f8e5m2[2,3]", "f8e5m2[3,2]", "f32[]", "f32[]"), "not f8e5m2[2,3] and f8e5m2[3,2]"),
         (("f8e4m3fn[2,3]", "f8e4m3fn[3,2]", "f32[2]", "f32[]"), "A scale of scaled_matmul is one number"),
         (("f8e4m3fn[2,3]", "f8e4m3fn[2,2]", "f32[]", "f32[]"), "the inner sizes 3 and 2 differ"),
+        (("f8e4m3fn[2,64]", "f8e4m3fn[64,2]", "f8e8m0fnu[2,2]", "f32[]"), "two operands with scales for blocks"),
+        (("f4e2m1fn[2,64]", "f4e2m1fn[64,2]", "f32[]", "f32[]"), "two operands with scales for blocks"),
+        (("f8e4m3fn[2,64]", "f8e4m3fn[64,2]", "f8e8m0fnu[2,3]", "f8e8m0fnu[2,2]"), "of axis 1, not f8e8m0fnu[2,3]"),
+        (("f8e4m3fn[2,64]", "f8e4m3fn[64,2]", "f8e8m0fnu[2,2]", "f8e8m0fnu[2,1]"), "of axis 0, not f8e8m0fnu[2,1]"),
     ],
 )
 def test_wrong_operands_are_refused(types: tuple[str, ...], text: str) -> None:

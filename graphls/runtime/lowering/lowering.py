@@ -87,8 +87,8 @@ class Lowering(Rules):
 
     def lower(self) -> Lowered:
         """The graph as a model."""
-        reasons = {each.node: self.obstacle(each) for each in low_products(self.graph)} if self.is_gpu else {}
-        rewritten = with_scaled_products(self.graph, reasons)
+        products = {each: self.obstacle(each) for each in low_products(self.graph)} if self.is_gpu else {}
+        rewritten = with_scaled_products(self.graph, (each for each, reason in products.items() if not reason))
         self.graph = rewritten.graph
         inputs = tuple(self.declare(v) for v in self.graph.inputs)
         states = {v.name: self.declare(v) for v in self.graph.states}
@@ -98,7 +98,7 @@ class Lowering(Rules):
         writes = {w.state.name: self.graph_output(w.value, fixed) for w in self.graph.writes}
         ports = inputs, outputs, states, writes, tuple(self.host)
         origins = {name: rewritten.origin(node) for name, node in self.origins.items()}
-        return Lowered(*ports, self.model(), origins, self.weights.outside, reasons)
+        return Lowered(*ports, self.model(), origins, self.weights.outside, {p.node: r for p, r in products.items()})
 
     def obstacle(self, product: LowProduct) -> str:
         """Why the device does not compute a product from float8, "" where it does.

@@ -31,10 +31,10 @@ from graphls.runtime.lowering.types import exchanged
 from graphls.runtime.xla.buffers import XlaBuffer
 from graphls.runtime.xla.crossing import cells_of, crossing_ends, spent_values
 from graphls.runtime.xla.failures import failure, out_of_range, remove_notes
-from graphls.runtime.xla.float8 import with_float8_products
 from graphls.runtime.xla.indices import IndexTests
 from graphls.runtime.xla.inputs import Inputs
 from graphls.runtime.xla.library import load_jax, require_own_process
+from graphls.runtime.xla.low_products import with_low_products
 from graphls.runtime.xla.placement import Placement
 from graphls.runtime.xla.processes import of_first, require_same, spread
 from graphls.runtime.xla.program import Program
@@ -61,7 +61,7 @@ class XlaPart(BoundStates):
     def __init__(self, segment: Segment, context: PlanContext) -> None:
         self.segment, self.context = segment, context
         self.jax, self.placement = load_jax(), Placement(segment.graph, context.device, segment.stage)
-        self.rewritten = with_float8_products(self.jax, segment.graph, self.placement.devices[0])
+        self.rewritten = with_low_products(self.jax, segment.graph, self.placement.devices[0])
         graph = self.graph = self.rewritten.graph
         self.parameters = {v.name: context.parameters[v.name] for v in graph.states}
         others = [s.graph for s in context.plan.segments if s.engine != segment.engine]
