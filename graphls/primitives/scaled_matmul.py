@@ -23,6 +23,7 @@ from graphls.ir.types import (
 from graphls.primitives.emitter import Emitter
 from graphls.primitives.linear import Matmul, swapped
 from graphls.primitives.low_precision import in_float32
+from graphls.primitives.namespaces import namespace
 from graphls.primitives.primitive import Array, Primitive, f32, no_gradient, of, sample
 from graphls.primitives.shape import reshaped
 
@@ -155,11 +156,14 @@ def _are_blocks(scale: Array) -> bool:
 
 
 def _times_blocks(x: Array, scale: Array, axis: int) -> Any:
-    return x * np.repeat(scale, x.shape[axis] // scale.shape[axis], axis)
+    return x * namespace(x).repeat(scale, x.shape[axis] // scale.shape[axis], axis)
 
 
 def _by_scaled_dot(jax: Any, a: Array, b: Array, scale_a: Array, scale_b: Array) -> Any:
     """A product of two matrices, as many as the leading axes have, which are equal for scaled_dot."""
+    if not hasattr(jax.lax, "scaled_dot"):  # as in JAX 0.8
+        a, b, wide_a, wide_b = (x.astype(np.float32) for x in (a, b, scale_a, scale_b))
+        return jax.numpy.matmul(_times_blocks(a, wide_a, -1), _times_blocks(b, wide_b, -2))
     shape = (*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])
     if b.ndim == 2:
         a, scale_a = (x.reshape(-1, x.shape[-1]) for x in (a, scale_a))

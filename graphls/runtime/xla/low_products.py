@@ -46,8 +46,8 @@ def is_right(jax: Any, device: Any) -> bool:
 
 @cache
 def are_blocks_right(jax: Any, device: Any) -> bool:
-    """Whether products of blocks of MXFP8 and NVFP4 on a device are: JAX before scaled_dot raises."""
-    return all(_is_block_right(jax, device, dtype) for dtype in BLOCKS)
+    """Whether JAX has products of blocks of MXFP8 and NVFP4, and they are right on a device."""
+    return hasattr(jax.lax, "scaled_dot") and all(_is_block_right(jax, device, dtype) for dtype in BLOCKS)
 
 
 def _is_block_right(jax: Any, device: Any, dtype: DType) -> bool:
