@@ -81,7 +81,7 @@ class Matmul(Primitive):
             # A sum of zero terms, for which some kernels leave the result unwritten.
             return e.const(np.zeros(e.out_types[0].shape), e.out_types[0].dtype)
         if ranks == [2, 2]:
-            if transpose_b and not transpose_a and _is_fasterswapped(e):
+            if transpose_b and not transpose_a and _is_faster_swapped(e):
                 return _swapped_product(e, a, b)
             return e.Gemm(a, b, transA=int(transpose_a), transB=int(transpose_b))
         if e.in_types[0].dtype is float64 and 0 not in (*e.in_types[0].shape, *e.in_types[1].shape):
@@ -97,7 +97,7 @@ _FEW_ROWS = range(8, 65)
 """Row counts of a with which a @ b.T is slower than (b @ a.T).T for a large b; for one row it is faster."""
 
 
-def _is_fasterswapped(e: Emitter) -> bool:
+def _is_faster_swapped(e: Emitter) -> bool:
     """True if (b @ a.T).T is faster than a @ b.T: ONNX Runtime copies the second operand, here the larger one.
 
     With 64, 32 and 16 rows and 1024 x 1024, 1024 x 256 and 1024 x 1024 weights it took 1.16, 1.3 and 1.7 times as long

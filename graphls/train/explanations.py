@@ -58,13 +58,13 @@ class JointExplanations:
 def agree_on_explanations(callbacks: Iterable[Any]) -> JointExplanations:
     """What the ranks that train together explain together; nothing of one process, whose reports ask for themselves."""
     own: list[Report] = [each for each in callbacks if hasattr(each, "_schedule")]
-    for report in own:
-        report._schedule.is_joint = is_data_parallel()
     if not is_data_parallel():
+        for report in own:
+            report._schedule.is_joint = False
         return JointExplanations()
     everyone = all_objects(world(), [(each._schedule.every, each._schedule.last) for each in own])
     distinct = dict.fromkeys((every, last) for each in everyone for every, last in each)
-    schedules = [Schedule(*pair) for pair in distinct]
+    schedules = [Schedule(*pair, is_joint=True) for pair in distinct]
     return JointExplanations(tuple((s, tuple(_with_schedule(own, s))) for s in schedules))
 
 
@@ -72,5 +72,5 @@ def _with_schedule(reports: Iterable[Report], schedule: Schedule) -> Iterable[Re
     """The reports that have a schedule, which they share from now on."""
     for report in reports:
         if (report._schedule.every, report._schedule.last) == (schedule.every, schedule.last):
-            schedule.is_joint, report._schedule = True, schedule
+            report._schedule = schedule
             yield report

@@ -56,8 +56,8 @@ def lower(
     or at another one. With `native_low` it has tensors of low dtypes (see `Target`). Raises GraphValueError for an
     unsupported opset and, with the user's line, for a primitive that cannot be lowered.
     """
-    target = target or target_of(device, chosen_opset(opset, runtime), runtime or OLDEST_RUNTIME)
-    target = replace(target, native_low=native_low or target.native_low, is_portable=runtime is None)
+    target = target or target_of(device, chosen_opset(opset, runtime), runtime or OLDEST_RUNTIME, runtime is None)
+    target = replace(target, native_low=True) if native_low else target
     return Lowering(graph, target, kernel_is_right).lower()
 
 

@@ -91,8 +91,9 @@ class Target:
         return not (its.refuses(types) or self.kernels.lacks(operator, its.since, types, domain))
 
 
-def target_of(device: str, opset: int, runtime: str) -> Target:
+def target_of(device: str, opset: int, runtime: str, is_portable: bool = False) -> Target:
     """The target for a device, "cpu" or "cuda", an opset and a version of the runtime."""
     if device == "cpu":
-        return Target(native_half=False, is_gpu=False, opset=opset, runs_as_written=True)
-    return Target(native_half=True, is_gpu=True, opset=opset, kernels=table(device, runtime), bfloat16=CORRECT)
+        return Target(native_half=False, is_gpu=False, opset=opset, runs_as_written=True, is_portable=is_portable)
+    common = Target(native_half=True, is_gpu=True, opset=opset, is_portable=is_portable)
+    return replace(common, kernels=table(device, runtime), bfloat16=CORRECT)

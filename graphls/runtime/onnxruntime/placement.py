@@ -159,10 +159,9 @@ def place(
 
     The model may be any; `infer` returns it with the types of its tensors. `origins` maps the names of operators to
     their nodes, and so to the user's lines; without it, the lines are those in a model that graphls has saved.
-    `low_products` are those of a `Lowered`. Limits:
-    attributes of operators are not read, and neither are the changes that the runtime makes to a model before it
-    places it, such as replacing an operator by others that define it. Raises GraphValueError for a device or a version
-    without a table.
+    `low_products` are those of a `Lowered`. Limits: attributes of operators are not read, and neither are the changes
+    that the runtime makes to a model before it places it, such as replacing an operator by others that define it.
+    Raises GraphValueError for a device or a version without a table.
     """
     search = Search(infer(model), device, table(device, runtime), table("cpu", runtime))
     copies = search.copies()

@@ -12,7 +12,14 @@ from graphls.ir.graph import Graph
 from graphls.ir.types import DType, float32
 from graphls.passes.rewriter import Rewritten
 from graphls.primitives.scaled_matmul import BLOCKS, ScaledMatmul
-from graphls.runtime.low_products import Array, LowProduct, low_products, multiplies_float8, with_scaled_products
+from graphls.runtime.low_products import (
+    Array,
+    LowProduct,
+    are_products,
+    low_products,
+    multiplies_float8,
+    with_scaled_products,
+)
 
 FIRST_CARD, FIRST_OF_BLOCKS = (8, 9), (10, 0)
 """The first compute capabilities of NVIDIA's cards with units for float8, Ada, and for blocks, Blackwell."""
@@ -60,10 +67,9 @@ def _is_block_right(jax: Any, device: Any, dtype: DType) -> bool:
         result = _product(jax, device, a, b, scale_a, scale_b)
     except Exception:  # errors of JAX and XLA have no common class
         return False
-    parts = (a[1:], scale_a[1:]), (b, scale_b)
-    x, y = (low.astype(np.float64) * np.repeat(scale.astype(np.float64), size, 1) for low, scale in parts)
-    bound = 4 * np.finfo(np.float32).eps * (abs(x) @ abs(y.T))
-    return bool(np.isnan(result[0]).all() and (abs(result[1:] - x @ y.T) <= bound).all())
+    wide = ((low.astype(np.float64), scale.astype(np.float64)) for low, scale in ((a, scale_a), (b, scale_b)))
+    x, y = (low * np.repeat(scale, size, 1) for low, scale in wide)
+    return are_products(result, x, y, float32)
 
 
 def _product(jax: Any, device: Any, *operands: Array) -> Array:

@@ -51,11 +51,10 @@ class RunReport(Callback):
     network, and reloads itself while the run continues. Where a recipe rounds tensors to 8 bits or 4, every
     `precision_every`-th step is explained as by `step.explain_precision`, and the page shows the last explanation and
     the ratio of signal to noise of the worst tensors over the run; 0 leaves that out. Ranks that train together do so
-    together, also those without a report, each with its own rows. `compare` are directories of
-    other reports, drawn dashed. The results of every `every`-th step are read; the page is written every `refresh`
-    seconds at most, and at the end of each epoch. Where a run resumes from a checkpoint, the earlier numbers are
-    retained. In a loop of your own, call `add` after each step and `close` at the end. A notebook shows the report as
-    its charts.
+    together, also those without a report, each with its own rows. `compare` are directories of other reports, drawn
+    dashed. The results of every `every`-th step are read; the page is written every `refresh` seconds at most, and at
+    the end of each epoch. Where a run resumes from a checkpoint, the earlier numbers are retained. In a loop of your
+    own, call `add` after each step and `close` at the end. A notebook shows the report as its charts.
 
     Raises GraphTypeError and GraphValueError for arguments that do not fit, and GraphFileError where a report to
     compare with cannot be read, here, or the page cannot be written, later.
